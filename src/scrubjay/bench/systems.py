@@ -1,0 +1,111 @@
+"""What the retrieval benchmark compares: each system ranks turns and fills contexts, over the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scrubjay.context import ContextItem, render_context
+from scrubjay.datatypes import RankBy
+from scrubjay.embed import count_tokens
+from scrubjay.errors import SettingsError
+from scrubjay.settings import Settings
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from scrubjay.datatypes import Turn
+    from scrubjay.memory import Memory
+
+RANKED = 200  # turns of a ranking that are written down
+BASELINE_ITEMS = 120  # turns at most that a baseline's context is filled from: more than 4,000 tokens hold
+
+Rank = Callable[["Memory", str, "datetime | None"], tuple[str, ...]]
+Fill = Callable[["Memory", str, "datetime | None", int], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A way to find evidence: its settings, how it ranks turns, and the turns of its context for a budget."""
+
+    name: str
+    about: str
+    settings: Settings
+    rank: Rank
+    fill: Fill
+
+
+def rank_by(channel: RankBy) -> Rank:
+    def rank(memory: Memory, question: str, now: datetime | None) -> tuple[str, ...]:
+        return tuple(hit.turn.turn_id for hit in memory.search(question, limit=RANKED, by=channel, now=now))
+
+    return rank
+
+
+def recall_turns(memory: Memory, question: str, now: datetime | None, budget: int) -> tuple[str, ...]:
+    return memory.recall(question, max_tokens=budget, now=now).turn_ids
+
+
+def fill_in_order(rank: Rank) -> Fill:
+    """Fill a context with the first turns of a ranking, whole, rendered as ours are."""
+
+    def fill(memory: Memory, question: str, now: datetime | None, budget: int) -> tuple[str, ...]:
+        turns = [memory.turn(turn_id) for turn_id in rank(memory, question, now)[:BASELINE_ITEMS]]
+        return fitting_turns(turns, budget=budget)
+
+    return fill
+
+
+def fitting_turns(turns: Sequence[Turn], *, budget: int) -> tuple[str, ...]:
+    """Give the turns, best first, whose rendering fits the budget."""
+    sessions = {
+        session: place for place, session in enumerate(dict.fromkeys(turn.session_id for turn in turns))
+    }
+    items = [
+        ContextItem(turn=turn, session=sessions[turn.session_id], value=float(-place), excerpt=None)
+        for place, turn in enumerate(turns)
+    ]
+    shown = render_context(items, max_tokens=budget, count_tokens=count_tokens).shown
+    return tuple(items[place].turn.turn_id for place in shown)
+
+
+def last_turns(memory: Memory, question: str, now: datetime | None) -> tuple[str, ...]:  # noqa: ARG001 -- a Rank
+    """Rank the newest turn first, whatever is asked."""
+    return tuple(turn.turn_id for turn in reversed(list(memory.turns())))[:RANKED]
+
+
+def chain_system(name: str, about: str, settings: Settings) -> System:
+    return System(
+        name=name, about=about, settings=settings, rank=rank_by(RankBy.RELEVANCE), fill=recall_turns
+    )
+
+
+def baseline(name: str, about: str, rank: Rank) -> System:
+    return System(name=name, about=about, settings=Settings(), rank=rank, fill=fill_in_order(rank))
+
+
+def make_systems() -> Mapping[str, System]:
+    systems = (
+        chain_system("chain", "what recall does: soft signals, anchors, neighbours", Settings()),
+        baseline("bm25", "BM25 alone", rank_by(RankBy.LEXICAL)),
+        baseline("vectors", "cosine of the embedder's vectors alone", rank_by(RankBy.DENSE)),
+        baseline("rrf", "reciprocal-rank fusion of the two", rank_by(RankBy.FUSED)),
+        baseline("last-turns", "the newest turns, whatever is asked", last_turns),
+        chain_system("cod-relevance", "CoD: anchors by relevance alone", Settings.preset("cod-relevance")),
+        chain_system("cod-diversity", "CoD: and by diversity", Settings.preset("cod-diversity")),
+        chain_system("cod-coverage", "CoD: and by newly covered terms", Settings.preset("cod-coverage")),
+        chain_system("cod", "CoD whole: and with neighbourhoods", Settings.preset("cod")),
+    )
+    return {system.name: system for system in systems}
+
+
+BASELINES = ("bm25", "vectors", "rrf", "last-turns")
+ABLATION = ("cod-relevance", "cod-diversity", "cod-coverage", "cod")
+
+
+def find_system(name: str) -> System:
+    systems = make_systems()
+    if name not in systems:
+        raise SettingsError(f"strategy: expected one of {', '.join(systems)}, found {name!r}")
+    return systems[name]

@@ -1,0 +1,40 @@
+"""The command `scrubjay`: each command parses, calls one method and prints.
+
+Data goes to standard output, everything else to standard error. Exit codes: 0, 1 (failed), 2 (usage).
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from scrubjay.cli import bench, reading, writing
+from scrubjay.errors import FormatError, InputError, MissingExtraError, ScrubJayError
+
+app = typer.Typer(
+    name="scrubjay",
+    help="A long-term memory for LLM agents: keeps every turn unchanged, and shows the evidence for a question.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+writing.register(app)
+reading.register(app)
+bench.register(app)
+
+
+def main() -> None:
+    """Run the command; our errors are one line on standard error, never a traceback."""
+    try:
+        app()
+    except (FormatError, MissingExtraError) as error:
+        fail(error, code=1)
+    except InputError as error:
+        fail(error, code=2)
+    except ScrubJayError as error:
+        fail(error, code=1)
+
+
+def fail(error: ScrubJayError, *, code: int) -> None:
+    sys.stderr.write(f"scrubjay: {error}\n")
+    sys.exit(code)

@@ -1,0 +1,38 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scrubjay.errors import QuestionError
+
+MemoryFile = Annotated[
+    Path,
+    typer.Option("--memory", "-m", envvar="SCRUBJAY_MEMORY", help="The memory's file.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Now = Annotated[
+    str | None,
+    typer.Option(
+        help="The time that words like 'last week' count from: ISO 8601 with its offset. [default: now]"
+    ),
+]
+
+
+def read_moment(text: str | None, option: str) -> datetime | None:
+    """Read an ISO 8601 time with its offset; raise QuestionError for anything else."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise QuestionError(
+            f"{option}: expected a time such as 2024-05-08T13:56+02:00, found {text!r}"
+        ) from error
+    if moment.utcoffset() is None:
+        raise QuestionError(f"{option}: {text!r} has no time zone: add its offset, such as +02:00 or Z")
+    return moment

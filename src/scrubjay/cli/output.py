@@ -1,0 +1,148 @@
+"""How results look on a terminal, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console, RenderableType
+
+    from scrubjay.datatypes import Hit, JsonValue, Link, Session, Turn
+    from scrubjay.evidence import Evidence
+
+SHOWN_CHARACTERS = 160
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Give a console that colours and fits a terminal, and leaves lines whole in a pipe."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, soft_wrap=not stream.isatty(), highlight=False, markup=False)
+
+
+def printable(text: str) -> str:
+    """Give text that any terminal takes: no control characters, no lone surrogates."""
+    safe = "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+    return safe.encode("utf-8", "replace").decode()
+
+
+def print_json(document: JsonValue) -> None:
+    """Print JSON in ASCII escapes: any text at all survives any terminal."""
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+
+
+def print_text(text: str) -> None:
+    console().print(printable(text))
+
+
+def print_note(text: str) -> None:
+    console(stderr=True).print(printable(text))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table; columns whose name begins with ">" are numbers, set right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for column in columns:
+        table.add_column(
+            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
+        )
+    for row in rows:
+        cells: list[RenderableType] = [Text(printable(cell)) for cell in row]
+        table.add_row(*cells)
+    console().print(table)
+
+
+def shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def spoken(turn: Turn) -> str:
+    words = turn.text or f"[image: {turn.caption}]"
+    return f"{turn.speaker or turn.role.value}: {shortened(words)}"
+
+
+def when(turn: Turn) -> str:
+    return "" if turn.said_at is None else f"{turn.said_at:%Y-%m-%d %H:%M %Z}"
+
+
+def print_evidence(evidence: Evidence, *, explain: bool) -> None:
+    if not evidence.links:
+        print_note("Nothing relevant found.")
+        return
+    print_text(evidence.text)
+    if explain:
+        print_table(
+            f"Why: {evidence.question}",
+            ("#", "turn", "said", "why", ">score", ">lexical", ">dense", ">tokens"),
+            [explained(link) for link in evidence.links],
+        )
+        if evidence.time_range is not None:
+            print_note(
+                f"“{evidence.time_range.text}” understood as {evidence.time_range.start} to {evidence.time_range.end}"
+            )
+    spent = sum(stage.milliseconds for stage in evidence.trace)
+    stages = ", ".join(f"{stage.name} {stage.milliseconds:.1f}" for stage in evidence.trace)
+    print_note(
+        f"{len(evidence.links)} turns, {evidence.tokens} of {evidence.max_tokens} tokens, {spent:.1f} ms ({stages})"
+    )
+    for stage in evidence.trace:
+        if stage.fallback:
+            print_note(f"{stage.name}: {stage.fallback}")
+
+
+def explained(link: Link) -> tuple[str, ...]:
+    def channel(name: str) -> str:
+        found = link.channels.get(name)
+        return "" if found is None else f"{found.score:.2f} (#{found.rank})"
+
+    return (
+        str(link.number),
+        link.turn.turn_id,
+        when(link.turn),
+        link.reason,
+        f"{link.score:.3f}",
+        channel("lexical"),
+        channel("dense"),
+        str(link.tokens),
+    )
+
+
+def print_hits(hits: Sequence[Hit]) -> None:
+    if not hits:
+        print_note("Nothing relevant found.")
+        return
+    print_table(
+        "",
+        (">#", ">score", "turn", "said", "text"),
+        [
+            (str(hit.rank), f"{hit.score:.3f}", hit.turn.turn_id, when(hit.turn), spoken(hit.turn))
+            for hit in hits
+        ],
+    )
+
+
+def print_sessions(sessions: Sequence[Session]) -> None:
+    print_table(
+        "",
+        ("session", ">turns", "from", "to", "speakers"),
+        [
+            (
+                session.session_id,
+                str(session.turns),
+                "" if session.first_said_at is None else f"{session.first_said_at:%Y-%m-%d %H:%M %Z}",
+                "" if session.last_said_at is None else f"{session.last_said_at:%Y-%m-%d %H:%M %Z}",
+                ", ".join(session.speakers),
+            )
+            for session in sessions
+        ],
+    )

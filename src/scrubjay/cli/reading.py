@@ -1,0 +1,111 @@
+"""Commands that read a memory: ask, search, show, sessions, status, doctor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scrubjay.cli import output
+from scrubjay.cli.options import AsJson, MemoryFile, Now, read_moment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrubjay.memory import Memory
+
+
+def open_for_reading(path: Path) -> Memory:
+    from scrubjay.memory import Memory
+
+    return Memory(path, create=False, read_only=True)
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="What you want to know, in any language.")],
+    memory: MemoryFile,
+    *,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Length of the evidence at most. [default: 2000]")
+    ] = None,
+    now: Now = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Add a table: why each turn is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the chain of evidence for a question."""
+    with open_for_reading(memory) as opened:
+        evidence = opened.recall(question, max_tokens=max_tokens, now=read_moment(now, "--now"))
+    if as_json:
+        output.print_json(evidence.to_dict(trace=True))
+    else:
+        output.print_evidence(evidence, explain=explain)
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="Any text.")],
+    memory: MemoryFile,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="How many turns at most.")] = 10,
+    now: Now = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the turns most relevant to a query, best first."""
+    from scrubjay.documents import hit_document
+
+    with open_for_reading(memory) as opened:
+        hits = opened.search(query, limit=limit, now=read_moment(now, "--now"))
+    if as_json:
+        output.print_json([hit_document(hit) for hit in hits])
+    else:
+        output.print_hits(hits)
+
+
+def show(
+    memory: MemoryFile,
+    *,
+    turn: Annotated[str | None, typer.Option(help="One turn, by its id.")] = None,
+    session: Annotated[str | None, typer.Option(help="One session's turns, by its id.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print turns as they were said: one, a session's, or all."""
+    from scrubjay.documents import turn_document
+
+    with open_for_reading(memory) as opened:
+        turns = [opened.turn(turn)] if turn is not None else list(opened.turns(session_id=session))
+    if as_json:
+        output.print_json([turn_document(found) for found in turns])
+        return
+    for found in turns:
+        words = found.text or f"[image: {found.caption}]"
+        output.print_text(
+            f"[{found.turn_id}] {output.when(found)} {found.speaker or found.role.value}: {words}"
+        )
+
+
+def sessions(memory: MemoryFile, *, as_json: AsJson = False) -> None:
+    """List the sessions with their times and speakers."""
+    from scrubjay.documents import session_document
+
+    with open_for_reading(memory) as opened:
+        found = opened.sessions()
+    if as_json:
+        output.print_json([session_document(session) for session in found])
+    else:
+        output.print_sessions(found)
+
+
+def status(memory: MemoryFile, *, as_json: AsJson = False) -> None:
+    """Say what a memory holds."""
+    from scrubjay.documents import status_document
+
+    with open_for_reading(memory) as opened:
+        document = status_document(opened.status())
+    if as_json:
+        output.print_json(document)
+    else:
+        output.print_table("", ("what", "value"), [(key, str(value)) for key, value in document.items()])
+
+
+def register(app: typer.Typer) -> None:
+    for command in (ask, search, show, sessions, status):
+        app.command()(command)

@@ -1,0 +1,150 @@
+"""One memory's index in memory: columns of its turns, postings, vectors, kept current with the store (DESIGN 2)."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from scrubjay.datatypes import ROLES, TurnTable
+from scrubjay.lexical import LexicalIndex
+from scrubjay.vectors import ExactVectorIndex
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from scrubjay.datatypes import IndexRows, StoreState
+    from scrubjay.settings import LexicalSettings
+    from scrubjay.store import Store
+
+NO_ROW = -1
+Column = TypeVar("Column", bound=np.generic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PassageTable:
+    """The passages of one memory as columns, in the order they were written; n rows."""
+
+    turn: NDArray[np.int32]  # row of its turn in the TurnTable
+    start: NDArray[np.int32]  # characters into the turn's text
+    stop: NDArray[np.int32]
+    tokens: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Corpus:
+    """All a recall reads of a memory, at one state of the store."""
+
+    state: StoreState
+    turns: TurnTable
+    passages: PassageTable
+    lexical: LexicalIndex
+    vectors: ExactVectorIndex
+
+
+class CorpusCache:
+    """The corpus of one memory, brought up to date by the rows written since, or read anew after a forgetting.
+
+    The indexes grow in place, so they are read and brought up to date under one lock.
+    """
+
+    def __init__(self, settings: LexicalSettings) -> None:
+        self._settings = settings
+        self._corpus: Corpus | None = None
+        self.lock = threading.RLock()
+
+    def current(self, store: Store) -> Corpus:
+        """Give the corpus at the store's present state; hold `lock` while using it."""
+        corpus = self._corpus
+        state = store.state()
+        if corpus is not None and corpus.state == state:
+            return corpus
+        fresh = corpus is None or corpus.state.generation != state.generation
+        rows = store.load(after=0 if fresh or corpus is None else corpus.state.last_passage)
+        if corpus is not None and rows.state.generation == corpus.state.generation:
+            self._corpus = extend_corpus(corpus, rows)
+        elif fresh:
+            self._corpus = extend_corpus(empty_corpus(rows, self._settings), rows)
+        else:  # forgotten between the two reads: what was read is only the newest rows
+            self._corpus = None
+            return self.current(store)
+        return self._corpus
+
+
+def empty_corpus(rows: IndexRows, settings: LexicalSettings) -> Corpus:
+    whole, real = np.empty(0, np.int32), np.empty(0, np.float64)
+    turns = TurnTable(
+        row=whole.astype(np.int64),
+        session=whole,
+        position=whole,
+        previous=whole,
+        following=whole,
+        speaker=whole,
+        role=whole.astype(np.int8),
+        said_at=real,
+        tokens=whole,
+        flags=whole,
+        speakers=(),
+    )
+    return Corpus(
+        state=rows.state,
+        turns=turns,
+        passages=PassageTable(turn=whole, start=whole, stop=whole, tokens=whole),
+        lexical=LexicalIndex(settings),
+        vectors=ExactVectorIndex(rows.vectors.shape[1]),
+    )
+
+
+def extend_corpus(corpus: Corpus, rows: IndexRows) -> Corpus:
+    """Add rows written since; the indexes grow in place."""
+    turns = extend_turns(corpus.turns, rows)
+    corpus.lexical.append(terms=rows.terms, counts=rows.counts, distinct=rows.distinct, length=rows.length)
+    corpus.vectors.append(rows.vectors)
+    old = corpus.passages
+    passages = PassageTable(
+        turn=joined(old.turn, np.searchsorted(turns.row, rows.passage_turn)),
+        start=joined(old.start, rows.start),
+        stop=joined(old.stop, rows.stop),
+        tokens=joined(old.tokens, rows.passage_tokens),
+    )
+    return replace(corpus, state=rows.state, turns=turns, passages=passages)
+
+
+def extend_turns(old: TurnTable, rows: IndexRows) -> TurnTable:
+    session, position = joined(old.session, rows.session), joined(old.position, rows.position)
+    previous, following = find_neighbours(session, position)
+    speakers = dict.fromkeys((*old.speakers, *(name for name in rows.speaker if name is not None)))
+    place_of_speaker = {name: place for place, name in enumerate(speakers)}
+    speaker = [NO_ROW if name is None else place_of_speaker[name] for name in rows.speaker]
+    place_of_role = {role.value: place for place, role in enumerate(ROLES)}
+    return TurnTable(
+        row=joined(old.row, rows.turn_row),
+        session=session,
+        position=position,
+        previous=previous,
+        following=following,
+        speaker=joined(old.speaker, np.array(speaker, np.int32)),
+        role=joined(old.role, np.array([place_of_role[role] for role in rows.role], np.int8)),
+        said_at=joined(old.said_at, rows.said_at),
+        tokens=joined(old.tokens, rows.tokens),
+        flags=joined(old.flags, rows.flags),
+        speakers=tuple(speakers),
+    )
+
+
+def find_neighbours(
+    session: NDArray[np.int32], position: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Give the row of the turn before and after each in its session, -1 where there is none."""
+    order = np.lexsort((position, session)).astype(np.int32)
+    same = session[order][1:] == session[order][:-1]
+    previous, following = np.full(len(order), NO_ROW, np.int32), np.full(len(order), NO_ROW, np.int32)
+    previous[order[1:][same]] = order[:-1][same]
+    following[order[:-1][same]] = order[1:][same]
+    return previous, following
+
+
+def joined(old: NDArray[Column], new: NDArray[Any]) -> NDArray[Column]:
+    return np.concatenate((old, new.astype(old.dtype)))

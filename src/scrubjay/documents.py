@@ -1,0 +1,148 @@
+"""Results as JSON values, the same for the command, HTTP and MCP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from scrubjay.datatypes import (
+        ChannelScore,
+        Fault,
+        ForgetReport,
+        Hit,
+        ImportReport,
+        JsonValue,
+        Link,
+        MemoryStatus,
+        Session,
+        Stage,
+        TimeRange,
+        Turn,
+    )
+
+Document = dict[str, "JsonValue"]
+
+
+def time_text(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def link_document(link: Link) -> Document:
+    return {
+        "number": link.number,
+        "kind": link.kind.value,
+        "reason": link.reason,
+        "anchor": link.anchor,
+        "rank": link.rank,
+        "score": round(link.score, 6),
+        "channels": channels_document(link.channels),
+        "new_terms": list(link.new_terms),
+        "excerpt": None if link.excerpt is None else list(link.excerpt),
+        "tokens": link.tokens,
+        "turn": turn_document(link.turn),
+    }
+
+
+def turn_document(turn: Turn) -> Document:
+    return {
+        "turn_id": turn.turn_id,
+        "session_id": turn.session_id,
+        "index": turn.index,
+        "role": turn.role.value,
+        "speaker": turn.speaker,
+        "text": turn.text,
+        "caption": turn.caption,
+        "said_at": time_text(turn.said_at),
+        "added_at": turn.added_at.isoformat(),
+        "metadata": dict(turn.metadata),
+    }
+
+
+def channels_document(channels: Mapping[str, ChannelScore]) -> Document:
+    return {
+        name: {"rank": channel.rank, "score": round(channel.score, 6)} for name, channel in channels.items()
+    }
+
+
+def range_document(time_range: TimeRange | None) -> Document | None:
+    if time_range is None:
+        return None
+    return {
+        "start": time_text(time_range.start),
+        "end": time_text(time_range.end),
+        "precision": time_range.precision.value,
+        "text": time_range.text,
+    }
+
+
+def stage_document(stage: Stage) -> Document:
+    return {"stage": stage.name, "milliseconds": round(stage.milliseconds, 3), "fallback": stage.fallback}
+
+
+def hit_document(hit: Hit) -> Document:
+    return {
+        "rank": hit.rank,
+        "score": round(hit.score, 6),
+        "channels": channels_document(hit.channels),
+        "turn": turn_document(hit.turn),
+    }
+
+
+def session_document(session: Session) -> Document:
+    return {
+        "session_id": session.session_id,
+        "turns": session.turns,
+        "speakers": list(session.speakers),
+        "first_said_at": time_text(session.first_said_at),
+        "last_said_at": time_text(session.last_said_at),
+    }
+
+
+def status_document(status: MemoryStatus) -> Document:
+    return {
+        "memory_id": status.memory_id,
+        "path": status.path,
+        "owner": status.owner,
+        "turns": status.totals.turns,
+        "sessions": status.totals.sessions,
+        "passages": status.totals.passages,
+        "first_said_at": time_text(status.totals.first_said_at),
+        "last_said_at": time_text(status.totals.last_said_at),
+        "embedder": status.embedder,
+        "file_bytes": status.file_bytes,
+    }
+
+
+def forget_document(report: ForgetReport) -> Document:
+    return {
+        "turns": report.turns,
+        "passages": report.passages,
+        "sessions": report.sessions,
+        "scrubbed": report.scrubbed,
+        "pending": report.pending,
+    }
+
+
+def fault_document(fault: Fault) -> Document:
+    return {"check": fault.check, "found": fault.found, "remedy": fault.remedy}
+
+
+def import_document(report: ImportReport) -> Document:
+    return {
+        "source": report.source,
+        "format": report.format,
+        "memories": [
+            {
+                "memory": part.memory,
+                "sessions": part.sessions,
+                "added": part.added,
+                "unchanged": part.unchanged,
+            }
+            for part in report.memories
+        ],
+        "bad": [str(error) for error in report.bad],
+        "left_out": report.left_out,
+    }

@@ -1,0 +1,200 @@
+"""Every error ScrubJay raises on purpose.
+
+ScrubJayError
+├── InputError (also ValueError)      what the caller gave can't be used; nothing was changed
+│   ├── TurnError                     a turn is empty, has an unknown role, a naive datetime, …
+│   ├── TurnConflictError             the id is taken by a turn with other content
+│   ├── QuestionError                 a question, budget, deadline or filter can't be used
+│   ├── FormatError                   an imported file isn't what it was said to be
+│   └── SettingsError                 a setting has an unknown name or an impossible value
+├── NotFoundError (also LookupError)  a memory, session, turn or user that isn't there
+├── StoreError                        the store can't do what was asked; nothing was lost
+│   ├── StoreCorruptError             the file is damaged or not a memory
+│   ├── StoreNewerError               the file was written by a newer ScrubJay
+│   ├── StoreReadOnlyError            the file or disk can't be written
+│   ├── StoreFullError                the disk is full
+│   ├── StoreBusyError                another process held the write lock for too long
+│   ├── StoreClosedError              the memory was closed
+│   ├── LeaseLostError                a segment went to another worker, or changed, before its result came
+│   ├── SegmentsChangedError          another process segmented the session, or forgot turns of it, first
+│   └── EncodingUnfinishedError       an encoding still has segments to do
+├── EmbedderError                     an embedder failed
+│   └── EmbedderMismatchError         the memory's vectors come from another embedder
+├── ModelError                        a model call failed
+│   ├── ModelRateLimitError           the provider asks to wait longer than we do
+│   ├── ModelUnavailableError         refused, timed out or failing, after every attempt
+│   ├── ModelRejectedError            the provider won't take the request: key, name, quota
+│   └── ModelReplyError               the reply can't be used, asked twice
+└── MissingExtraError (also ImportError)  an optional package isn't installed
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scrubjay.datatypes import Usage
+
+
+class ScrubJayError(Exception):
+    """Base of every error ScrubJay raises on purpose."""
+
+
+class InputError(ScrubJayError, ValueError):
+    """What the caller gave can't be used; nothing was changed."""
+
+
+class TurnError(InputError):
+    """A turn can't be stored: empty text, unknown role, naive datetime, a wrong field."""
+
+
+class TurnConflictError(InputError):
+    """A turn's id or place is taken by a turn with other content."""
+
+    def __init__(self, turn_id: str, *, field: str) -> None:
+        self.turn_id = turn_id
+        self.field = field
+        super().__init__(
+            f"turn {turn_id!r} is already stored with another {field}; turns never change: "
+            "give the new turn another id, or forget the old one first"
+        )
+
+
+class QuestionError(InputError):
+    """A question, budget, deadline or filter can't be used."""
+
+
+class FormatError(InputError):
+    """An imported file isn't what it was said to be."""
+
+    def __init__(self, path: str, *, entry: str, field: str, expected: str, found: str) -> None:
+        self.path = path
+        self.entry = entry
+        self.field = field
+        self.expected = expected
+        self.found = found
+        super().__init__(f"{path}: {entry}: {field}: expected {expected}, found {found}")
+
+
+class SettingsError(InputError):
+    """A setting has an unknown name or an impossible value."""
+
+
+class NotFoundError(ScrubJayError, LookupError):
+    """A memory, session, turn or user that isn't there."""
+
+
+class StoreError(ScrubJayError):
+    """The store can't do what was asked; what was acknowledged before is still there."""
+
+
+class StoreCorruptError(StoreError):
+    """The file is damaged or isn't a ScrubJay memory."""
+
+
+class StoreNewerError(StoreError):
+    """The file was written by a newer ScrubJay."""
+
+
+class StoreReadOnlyError(StoreError):
+    """The file or its disk can't be written."""
+
+
+class StoreFullError(StoreError):
+    """The disk is full; the write was rolled back."""
+
+
+class StoreBusyError(StoreError):
+    """Another process held the write lock for longer than the timeout."""
+
+
+class StoreClosedError(StoreError):
+    """The memory was closed."""
+
+
+class LeaseLostError(StoreError):
+    """A segment was leased to another worker, or turns of its session were forgotten, before its result came."""
+
+    def __init__(self, segment_row: int) -> None:
+        self.segment_row = segment_row
+        super().__init__(
+            f"segment {segment_row} went to another worker, or turns of its session were forgotten, meanwhile: "
+            "this result was not stored"
+        )
+
+
+class SegmentsChangedError(StoreError):
+    """Another process segmented the session, or forgot turns of it, first; nothing was written."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(
+            f"session {session_id!r} was segmented by another process, or turns of it were forgotten, meanwhile: "
+            "read its open turns again"
+        )
+
+
+class EncodingUnfinishedError(StoreError):
+    """The encoding being built has segments to do, or there is none; the current one stays."""
+
+    def __init__(self, *, pending: int | None) -> None:
+        self.pending = pending  # None where there is no new encoding
+        found = "was not begun" if pending is None else f"has {pending} segments to do"
+        super().__init__(f"the new encoding {found}: run `scrubjay reconsolidate`")
+
+
+class EmbedderError(ScrubJayError):
+    """An embedder failed; nothing was stored."""
+
+
+class EmbedderMismatchError(EmbedderError):
+    """The memory's vectors come from another embedder than the one given."""
+
+    def __init__(self, *, stored: str, given: str) -> None:
+        self.stored = stored
+        self.given = given
+        super().__init__(
+            f"this memory was embedded with {stored}, but {given} was given: open it with the stored one, "
+            "or run `scrubjay reembed` to change it"
+        )
+
+
+class ModelError(ScrubJayError):
+    """A call to a language model failed; what it cost all the same is in `usage`."""
+
+    def __init__(self, message: str, *, usage: Usage | None = None) -> None:
+        self.usage = usage
+        super().__init__(message)
+
+
+class ModelRateLimitError(ModelError):
+    """The provider asks to wait, and waiting or the attempts ran out."""
+
+    def __init__(self, message: str, *, retry_after: float | None, usage: Usage | None = None) -> None:
+        self.retry_after = retry_after  # seconds, where the provider said
+        super().__init__(message, usage=usage)
+
+
+class ModelUnavailableError(ModelError):
+    """The provider refused the connection, timed out or failed, in every attempt."""
+
+
+class ModelRejectedError(ModelError):
+    """The provider won't take the request: a wrong key, name or field, or an empty account."""
+
+    def __init__(self, message: str, *, status: int | None = None, usage: Usage | None = None) -> None:
+        self.status = status  # of HTTP, where there was one
+        super().__init__(message, usage=usage)
+
+
+class ModelReplyError(ModelError):
+    """The model's reply can't be used, though it was told what is wrong with it."""
+
+
+class MissingExtraError(ScrubJayError, ImportError):
+    """An optional package isn't installed."""
+
+    def __init__(self, package: str, *, extra: str) -> None:
+        self.package = package
+        self.extra = extra
+        super().__init__(f'{package} is not installed: pip install "scrubjay[{extra}]"')

@@ -1,0 +1,182 @@
+"""Rows of turns, as found, made into what is shown: hits, links, excerpts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scrubjay.context import ContextItem
+from scrubjay.datatypes import ChannelScore, Hit, Link, LinkKind, RankBy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from scrubjay.chain import Chain, ChainLink
+    from scrubjay.context import Context
+    from scrubjay.corpus import Corpus
+    from scrubjay.datatypes import TimeRange, Turn
+    from scrubjay.question import Question
+    from scrubjay.scores import TurnScores
+
+ELLIPSIS_TOKENS = 2  # of the marks of an excerpt
+RRF_KAPPA = 60.0  # paper, Table 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """All that was found for a question, before it is organised; n turns."""
+
+    question: Question
+    time_range: TimeRange | None
+    corpus: Corpus
+    scores: TurnScores
+    best_passage: NDArray[np.intp]  # (n,) the passage of each turn that both channels like best
+
+
+def rank_scores(values: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Give the ranks of some rows among all, from 1; equals share theirs. A sort is far cheaper than an argsort."""
+    return len(values) - np.searchsorted(np.sort(values), values[rows], side="right") + 1
+
+
+def order_rows(found: Found, *, by: RankBy) -> NDArray[np.intp]:
+    """Give rows of turns, best first, by one way of ranking; those that score nothing are left out."""
+    if by is RankBy.RELEVANCE:
+        return found.scores.order
+    channels = found.scores.channels
+    if by is RankBy.FUSED:
+        every = np.arange(len(found.corpus.turns))
+        fused = sum(
+            1 / (RRF_KAPPA + rank_scores(values, every)) for values in (channels.lexical, channels.dense)
+        )
+        return np.argsort(-np.asarray(fused), kind="stable")
+    values = channels.lexical if by is RankBy.LEXICAL else channels.dense
+    order = np.argsort(-values, kind="stable")
+    return order[values[order] > 0]
+
+
+def channel_scores(found: Found, rows: Sequence[int]) -> list[dict[str, ChannelScore]]:
+    """Give the rank and score of turns in each channel."""
+    scores, places = found.scores.channels, np.array(rows, np.intp)
+    by_channel = {"lexical": scores.lexical, "dense": scores.dense}
+    ranks = {name: rank_scores(values, places).tolist() for name, values in by_channel.items()}
+    return [
+        {
+            name: ChannelScore(rank=ranks[name][n], score=float(values[row]))
+            for name, values in by_channel.items()
+        }
+        for n, row in enumerate(rows)
+    ]
+
+
+def make_hits(found: Found, rows: Sequence[int], turns: Sequence[Turn]) -> tuple[Hit, ...]:
+    return tuple(
+        Hit(
+            turn=turn,
+            rank=rank,
+            score=float(found.scores.relevance[row]),
+            channels=channels,
+        )
+        for rank, (row, turn, channels) in enumerate(
+            zip(rows, turns, channel_scores(found, rows), strict=True), start=1
+        )
+    )
+
+
+def find_best_passages(
+    lexical: NDArray[np.float32], dense: NDArray[np.float32], turn_of_passage: NDArray[np.int32], turns: int
+) -> NDArray[np.intp]:
+    """Give of each turn the passage with the best scores together, the first of equals; a turn's lie together."""
+    if len(turn_of_passage) == turns:
+        return np.arange(turns)
+    most = float(lexical.max(initial=0))
+    together = (lexical / np.float32(most) if most else lexical) + dense
+    first = np.flatnonzero(np.diff(turn_of_passage, prepend=-1))
+    best = np.repeat(np.maximum.reduceat(together, first), np.diff(first, append=len(turn_of_passage)))
+    places = np.flatnonzero(together == best)[::-1]
+    found = np.zeros(turns, np.intp)
+    found[turn_of_passage[places]] = places
+    return found
+
+
+def excerpts(found: Found, rows: Sequence[int], *, whole_tokens: int) -> list[tuple[int, int] | None]:
+    """Give the characters to show of turns longer than `whole_tokens`, their best passage; None of the others."""
+    passages, turns = found.corpus.passages, found.corpus.turns
+    shown: list[tuple[int, int] | None] = []
+    for row in rows:
+        best = found.best_passage[row]
+        is_long = turns.tokens[row] > whole_tokens
+        shown.append((int(passages.start[best]), int(passages.stop[best])) if is_long else None)
+    return shown
+
+
+def line_costs(found: Found, *, whole_tokens: int) -> NDArray[np.int32]:
+    """Give the tokens of each turn's line in a context, (n,), a long turn's as an excerpt."""
+    turns = found.corpus.turns
+    excerpt = found.corpus.passages.tokens[found.best_passage] + ELLIPSIS_TOKENS
+    return np.where(turns.tokens > whole_tokens, np.minimum(excerpt, turns.tokens), turns.tokens)
+
+
+def chain_items(found: Found, chain: Chain, turns: Sequence[Turn], *, whole_tokens: int) -> list[ContextItem]:
+    """Give the turns of a chain as what wants a place in the context, worth most what was chosen first."""
+    order = order_sessions(found, chain)
+    shown = excerpts(found, [link.row for link in chain.links], whole_tokens=whole_tokens)
+    return [
+        ContextItem(
+            turn=turn,
+            session=order[int(found.corpus.turns.session[link.row])],
+            value=-link.rank
+            - 0.5 * (link.kind is LinkKind.NEIGHBOUR),  # before the next anchor, after its own
+            excerpt=excerpt,
+            tokens=None if excerpt else int(found.corpus.turns.tokens[link.row]),
+        )
+        for link, turn, excerpt in zip(chain.links, turns, shown, strict=True)
+    ]
+
+
+def order_sessions(found: Found, chain: Chain) -> dict[int, int]:
+    """Put the sessions of a chain in order of their first turn's time; those of unknown time come last."""
+    turns = found.corpus.turns
+    rows = np.array([link.row for link in chain.links], np.intp)
+    said_at, session = np.nan_to_num(turns.said_at[rows], nan=np.inf), turns.session[rows]
+    ordered = session[np.lexsort((session, said_at))].tolist()
+    return {row: place for place, row in enumerate(dict.fromkeys(ordered))}
+
+
+def make_links(
+    found: Found, chain: Chain, items: Sequence[ContextItem], context: Context
+) -> tuple[Link, ...]:
+    """Give the links that the context shows, in the order of their numbers, each with its reason."""
+    numbers = {chain.links[place].row: number for number, place in enumerate(context.shown, start=1)}
+    channels = channel_scores(found, [chain.links[place].row for place in context.shown])
+    links = []
+    for shown, (place, tokens) in enumerate(zip(context.shown, context.line_tokens, strict=True)):
+        link, item = chain.links[place], items[place]
+        terms = tuple(found.question.terms[term] for term in link.new_terms)
+        anchor = numbers.get(link.anchor) if link.kind is LinkKind.NEIGHBOUR else None
+        links.append(
+            Link(
+                number=numbers[link.row],
+                turn=item.turn,
+                kind=link.kind,
+                reason=reason_of(link, terms, anchor),
+                anchor=anchor,
+                rank=link.rank,
+                score=link.relevance,
+                channels=channels[shown],
+                new_terms=terms,
+                excerpt=item.excerpt,
+                tokens=tokens,
+            )
+        )
+    return tuple(links)
+
+
+def reason_of(link: ChainLink, terms: tuple[str, ...], anchor: int | None) -> str:
+    if link.kind is LinkKind.NEIGHBOUR:
+        return f"beside [{anchor}]" if anchor is not None else f"beside anchor {link.rank}"
+    covers = f", first with {', '.join(terms)}" if terms else ""
+    return f"anchor {link.rank}, relevance {link.relevance:.2f}{covers}"

@@ -1,0 +1,29 @@
+"""What relevance hands to the chain: the channels' scores of every turn, and what they come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Channels:
+    """What words and vectors say of every turn, by its best passage; n turns, m terms of the question."""
+
+    lexical: NDArray[np.float32]  # (n,) BM25
+    dense: NDArray[np.float32]  # (n,) cosine
+    covered: NDArray[np.uint64]  # (n,) bit j is set where the turn holds term j
+    idf: NDArray[np.float32]  # (m,) of the terms; 0 for a speaker's name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TurnScores:
+    """How likely each of n turns is evidence."""
+
+    relevance: NDArray[np.float32]  # (n,) a probability; 0 outside the pool
+    order: NDArray[np.intp]  # rows of the pool, most relevant first
+    channels: Channels

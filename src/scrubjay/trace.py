@@ -1,0 +1,44 @@
+"""How long each stage of a read takes, and how much of its deadline is left."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from scrubjay.datatypes import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Trace:
+    """The stages of one read, in the order they ran."""
+
+    def __init__(self, *, deadline: float | None = None) -> None:
+        """Start the clock; `deadline` is in seconds from now."""
+        self._started = time.perf_counter()
+        self._deadline = deadline
+        self._stages: list[Stage] = []
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return tuple(self._stages)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline has passed, so that a cheaper path is due."""
+        return self._deadline is not None and time.perf_counter() - self._started >= self._deadline
+
+    @contextmanager
+    def stage(self, name: str, *, fallback: str = "") -> Iterator[None]:
+        """Time one stage; `fallback` says which cheaper path this is, and why."""
+        started = time.perf_counter()
+        yield
+        self._stages.append(
+            Stage(name=name, milliseconds=(time.perf_counter() - started) * 1000, fallback=fallback)
+        )
+
+
+def ignore_progress(*_done: int) -> None:
+    """Tell nobody how far it is."""

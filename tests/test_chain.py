@@ -1,0 +1,160 @@
+"""How anchors and neighbours are chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_examples import TALK, Said, ask
+from test_relevance import conversations, sentences
+
+from scrubjay.chain import Chain, Overlap, build_chain, spread_relevance
+from scrubjay.datatypes import LinkKind
+from scrubjay.errors import SettingsError
+from scrubjay.settings import CHAIN_PRESETS, ChainSettings, Settings
+
+PLAIN = ChainSettings(coverage=0, thrift=0)
+
+
+def organise(
+    turns: list[Said], question: str, chosen: ChainSettings, *, max_tokens: int | None = None
+) -> Chain:
+    scores, table, lexical = ask(turns, question)
+    return build_chain(scores, table, lexical.term_sets, chosen, max_tokens=max_tokens)
+
+
+presets = st.sampled_from(list(CHAIN_PRESETS.values()))
+
+
+@given(turns=conversations(), question=sentences, chosen=presets, most=st.integers(0, 120))
+@settings(max_examples=80)
+def test_the_budget_is_kept(turns: list[Said], question: str, chosen: ChainSettings, most: int) -> None:
+    """Lines, numbers and session headers of a chain never cost more than allowed, and no turn is there twice."""
+    scores, table, lexical = ask(turns, question)
+    chain = build_chain(scores, table, lexical.term_sets, chosen, max_tokens=most)
+    rows = [link.row for link in chain.links]
+    cost = sum(int(table.tokens[row]) + chosen.line_tokens for row in rows)
+    cost += chosen.header_tokens * len({int(table.session[row]) for row in rows})
+    assert chain.tokens == cost <= most
+    assert len(rows) == len(set(rows))
+    places = [(int(table.session[row]), int(table.position[row])) for row in rows]
+    assert places == sorted(places)
+
+
+@given(turns=conversations(), question=sentences, chosen=presets)
+@settings(max_examples=60)
+def test_every_link_has_its_reason(turns: list[Said], question: str, chosen: ChainSettings) -> None:
+    """Anchors are numbered in the order chosen; a neighbour names an anchor of its session, within reach."""
+    scores, table, lexical = ask(turns, question)
+    chain = build_chain(scores, table, lexical.term_sets, chosen)
+    anchors = {link.row: link for link in chain.links if link.kind is LinkKind.ANCHOR}
+    assert sorted(link.rank for link in anchors.values()) == list(range(1, len(anchors) + 1))
+    for link in chain.links:
+        anchor = anchors[link.anchor]
+        distance = int(table.position[link.row]) - int(table.position[anchor.row])
+        assert table.session[link.row] == table.session[anchor.row]
+        assert -chosen.before <= distance <= chosen.after
+        assert link.rank == anchor.rank
+
+
+def test_without_a_budget_all_candidates_are_anchors() -> None:
+    """Tokens and anchors are bounded only where asked."""
+    assert len(organise(TALK, "pottery class", PLAIN).links) == len(TALK)
+    few = ChainSettings(anchors=2, candidates=5)
+    assert len(organise(TALK, "pottery class", few).links) == 2
+
+
+def test_relevance_alone_takes_the_order_of_relevance() -> None:
+    """The ablation's first row is plain ranking."""
+    scores, table, lexical = ask(TALK, "Which class did Ana join?")
+    chain = build_chain(scores, table, lexical.term_sets, PLAIN)
+    chosen = sorted(chain.links, key=lambda link: link.rank)
+    assert [link.row for link in chosen] == scores.order.tolist()
+
+
+def test_diversity_passes_over_a_repetition() -> None:
+    """Of two anchors, the second isn't the first said again."""
+    turns = [
+        Said(session=0, position=0, text="The pottery class in the mill starts Tuesday"),
+        Said(session=1, position=0, text="The pottery class in the mill starts Tuesday"),
+        Said(session=2, position=0, text="Pottery made my sister happy all autumn"),
+    ]
+    two = ChainSettings(anchors=2, coverage=0, thrift=0)
+    assert {link.row for link in organise(turns, "pottery class mill", two).links} == {0, 1}
+    diverse = ChainSettings(anchors=2, coverage=0, thrift=0, diversity=5)
+    assert {link.row for link in organise(turns, "pottery class mill", diverse).links} == {0, 2}
+
+
+def test_coverage_prefers_what_no_anchor_covers() -> None:
+    """A turn with another of the question's words comes before one that repeats those found."""
+    turns = [
+        Said(session=0, position=0, text="The puppy chewed the shoes, bad puppy, poor shoes"),
+        Said(session=1, position=0, text="The puppy chewed the shoes once more this week"),
+        Said(session=2, position=0, text="Fish on the coast"),
+    ]
+    covering = ChainSettings(anchors=2, thrift=0, coverage=5)
+    chain = organise(turns, "puppy shoes coast", covering)
+    assert {link.row for link in chain.links} >= {2}
+    terms = sorted(term for link in chain.links for term in link.new_terms)
+    assert terms == [0, 1, 2]
+
+
+def test_thrift_prefers_two_short_turns_to_a_long_one() -> None:
+    """Worth per token counts where tokens are short."""
+    long = "the pottery class " + "and so on and on " * 12
+    turns = [
+        Said(session=0, position=0, text=long),
+        Said(session=1, position=0, text="the pottery class is in the mill on Tuesdays"),
+        Said(session=2, position=0, text="fish"),
+    ]
+    thrifty = ChainSettings(anchors=1, coverage=0, thrift=1)
+    assert [link.row for link in organise(turns, "pottery class", thrifty).links] == [1]
+
+
+def test_neighbourhoods_are_restored_and_windows_merge() -> None:
+    """An anchor brings the turns around it; a turn that is both anchor and neighbour is an anchor."""
+    around = ChainSettings(anchors=1, coverage=0, thrift=0, before=1, after=1)
+    links = organise(TALK, "Whose best shoes were chewed last night?", around).links
+    assert [(link.row, link.kind) for link in links] == [
+        (0, LinkKind.NEIGHBOUR),
+        (1, LinkKind.ANCHOR),
+        (2, LinkKind.NEIGHBOUR),
+    ]
+
+
+def test_an_anchor_whose_window_is_too_dear_comes_alone() -> None:
+    """The budget is spent on the anchor before its neighbours."""
+    around = ChainSettings(anchors=1, coverage=0, thrift=0, before=1, after=1)
+    links = organise(TALK, "Whose best shoes were chewed last night?", around, max_tokens=30).links
+    assert [link.kind for link in links] == [LinkKind.ANCHOR]
+
+
+def test_nothing_fits_in_nothing() -> None:
+    """No budget, no turns: an empty chain, not an error."""
+    assert organise(TALK, "pottery", PLAIN, max_tokens=0).links == ()
+    for chosen in CHAIN_PRESETS.values():
+        assert organise([], "pottery", chosen).links == ()
+
+
+def test_jaccard_is_shared_over_united() -> None:
+    """The similarity of sets laid end to end is that of the sets."""
+    sets = [np.array(terms, np.uint64) for terms in ([1, 2, 3], [2, 3, 4], [], [9])]
+    assert Overlap(sets).jaccard(0).tolist() == [1, 0.5, 0, 0]
+    assert Overlap(sets).jaccard(2).tolist() == [0, 0, 0, 0]
+
+
+def test_relevance_is_spread_from_0_to_1() -> None:
+    """The first candidate weighs 1, the last 0, equal ones 1."""
+    spread = spread_relevance(np.array([0.9, 0.5, 0.001], np.float32))
+    assert spread[0] == 1
+    assert spread[2] == 0
+    assert spread_relevance(np.array([0.2, 0.2], np.float32)).tolist() == [1, 1]
+
+
+def test_presets_have_names() -> None:
+    """Chain on Demand and its ablation are reached by name; another name is an error."""
+    assert Settings.preset("cod").chain.anchors is not None
+    assert Settings.preset("default") == Settings()
+    with pytest.raises(SettingsError, match="no preset"):
+        Settings.preset("best")

@@ -1,0 +1,194 @@
+"""How likely turns are evidence."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_examples import TALK, Said, ask
+
+from scrubjay.datatypes import Role
+from scrubjay.lexical import LexicalMatch
+from scrubjay.question import read_question
+from scrubjay.relevance import SIGNALS, read_channels, unpack
+from scrubjay.settings import RelevanceSettings, RelevanceWeights
+
+words = st.sampled_from(
+    [
+        "puppy",
+        "pottery",
+        "class",
+        "coast",
+        "fish",
+        "shoes",
+        "sister",
+        "mill",
+        "Ana",
+        "Ben",
+        "what",
+        "when",
+        "I",
+        "you",
+    ]
+)
+sentences = st.lists(words, min_size=1, max_size=8).map(" ".join)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Said]:
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    return [
+        Said(
+            session=session,
+            position=position,
+            text=draw(sentences),
+            speaker=draw(st.sampled_from(["Ana", "Ben", None])),
+            role=draw(st.sampled_from([Role.USER, Role.ASSISTANT])),
+        )
+        for session, size in enumerate(sizes)
+        for position in range(size)
+    ]
+
+
+def test_the_turn_that_answers_comes_first() -> None:
+    """The right speaker's turn with the question's words leads."""
+    scores, _, _ = ask(TALK, "Which class did Ana sign up for with her sister?")
+    assert scores.order[0] == 4
+
+
+def test_an_answer_is_found_by_the_question_before_it() -> None:
+    """A turn that shares no word with the question is raised by the one it replies to."""
+    question = "What is Ben's puppy called?"
+    unrelated = [*TALK[:2], replace(TALK[2], text="Oh no! What will you do now?"), *TALK[3:]]
+    assert ask(TALK, question)[0].relevance[3] > ask(unrelated, question)[0].relevance[3]
+    assert 3 in ask(TALK, question)[0].order[:3].tolist()
+
+
+@given(turns=conversations(), question=sentences)
+@settings(max_examples=60)
+def test_scores_are_probabilities_and_the_order_follows_them(turns: list[Said], question: str) -> None:
+    """Every score lies between 0 and 1 and the order never rises."""
+    scores, _, _ = ask(turns, question)
+    assert np.all((scores.relevance >= 0) & (scores.relevance <= 1))
+    assert np.all(np.diff(scores.relevance[scores.order]) <= 0)
+    assert sorted(scores.order.tolist()) == list(range(len(turns)))
+
+
+@given(turns=conversations(), question=sentences, random=st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_scores_do_not_depend_on_the_order_of_writing(
+    turns: list[Said], question: str, random: object
+) -> None:
+    """Sessions written side by side, or later turns first, give each turn the same score."""
+    places = list(range(len(turns)))
+    random.shuffle(places)  # type: ignore[attr-defined]  # hypothesis gives a random.Random
+    straight, _, _ = ask(turns, question)
+    shuffled, _, _ = ask([turns[place] for place in places], question)
+    np.testing.assert_allclose(shuffled.relevance, straight.relevance[places], rtol=1e-4, atol=1e-6)
+
+
+def test_what_is_not_allowed_scores_nothing() -> None:
+    """A filter acts before the cut: turns outside are neither scored nor ordered."""
+    allowed = np.arange(len(TALK)) >= 5
+    scores, _, _ = ask(TALK, "Which class did Ana sign up for?", allowed=allowed)
+    assert not scores.relevance[:5].any()
+    assert set(scores.order.tolist()) == {5, 6, 7, 8}
+
+
+def test_the_pool_bounds_what_is_looked_at() -> None:
+    """Turns outside the pool score 0; the best turn is in it."""
+    scores, _, _ = ask(TALK, "Which class did Ana sign up for?", settings=RelevanceSettings(pool=3))
+    assert len(scores.order) == 3
+    assert np.count_nonzero(scores.relevance) == 3
+    assert scores.order[0] == 4
+
+
+def test_a_turn_said_in_the_named_time_gains() -> None:
+    """Of two equal turns the one said in the range leads, the one long before it gains nothing."""
+    day = 86_400.0
+    turns = [
+        Said(session=0, position=0, text="We went swimming in the lake", said_at=10 * day),
+        Said(session=1, position=0, text="We went swimming in the lake", said_at=40 * day),
+        Said(session=2, position=0, text="We went swimming in the lake", said_at=44 * day),
+        Said(session=3, position=0, text="We went swimming in the lake"),
+    ]
+    scores, _, _ = ask(turns, "Where did we swim?", time_range=(39 * day, 41 * day))
+    assert scores.order.tolist() == [1, 2, 0, 3]
+    assert scores.relevance[0] == scores.relevance[3]
+
+
+def test_a_question_about_who_asks_prefers_what_they_said() -> None:
+    """ "My" means the user's turns, "you told me" the assistant's."""
+    turns = [
+        Said(session=0, position=0, text="the running shoes are size forty two", role=Role.ASSISTANT),
+        Said(session=1, position=0, text="the running shoes are size forty two", role=Role.USER),
+    ]
+    assert ask(turns, "What size are my running shoes?")[0].order[0] == 1
+    told = ask(turns, "What size did you tell me the running shoes are?")[0].relevance
+    asked = ask(turns, "What size are my running shoes?")[0].relevance
+    assert told[0] - told[1] > asked[0] - asked[1]
+
+
+def test_who_asks_is_known_among_named_people() -> None:
+    """Where two people talk, "my" means the one who asks."""
+    turns = [
+        Said(session=0, position=0, text="the wedding is in the old mill", speaker="Ana"),
+        Said(session=1, position=0, text="the wedding is in the old mill", speaker="Ben"),
+    ]
+    assert ask(turns, "Where is my wedding?", asker="Ben")[0].order[0] == 1
+    assert ask(turns, "Where is my wedding?", asker="Ana")[0].order[0] == 0
+
+
+def test_an_empty_memory_and_an_empty_question_are_no_errors() -> None:
+    """Without turns there is no order; without terms scores still are finite."""
+    assert ask([], "anything")[0].order.tolist() == []
+    assert np.isfinite(ask(TALK, "")[0].relevance).all()
+
+
+def test_a_turn_has_the_scores_of_its_best_passage_and_the_terms_of_all() -> None:
+    """Pieces of a long turn are joined."""
+    question = read_question("pear plum", vector=np.zeros(2, np.float32), speakers=())
+    match = LexicalMatch(
+        scores=np.array([1, 3, 2], np.float32),
+        covered=np.array([1, 2, 2], np.uint64),
+        idf=np.array([1, 2], np.float32),
+    )
+    channels = read_channels(
+        question, match, np.array([0.5, 0.1, 0.2], np.float32), np.array([0, 0, 1], np.int32)
+    )
+    assert channels.lexical.tolist() == [3, 2]
+    assert channels.dense.tolist() == [np.float32(0.5), np.float32(0.2)]
+    assert channels.covered.tolist() == [3, 2]
+
+
+def test_every_signal_has_a_weight_and_is_computed() -> None:
+    """A signal whose weight changes changes some score."""
+    assert tuple(weight.name for weight in fields(RelevanceWeights)) == SIGNALS
+    turns = [
+        *TALK,
+        Said(
+            session=3,
+            position=0,
+            text="The pottery class costs ninety a month",
+            role=Role.ASSISTANT,
+            said_at=5.0,
+        ),
+    ]
+    questions = ("When did Ana join my pottery class?", "Which fish did we eat?")
+    for name in SIGNALS:
+        changed = RelevanceSettings(weights=replace(RelevanceWeights(), **{name: 3.3}))
+        assert any(
+            not np.array_equal(
+                ask(turns, text, time_range=(0, 10))[0].relevance,
+                ask(turns, text, time_range=(0, 10), settings=changed)[0].relevance,
+            )
+            for text in questions
+        ), name
+
+
+def test_masks_unpack_to_a_column_a_term() -> None:
+    """Bits become 0 and 1, in order, 64 at most."""
+    assert unpack(np.array([5], np.uint64), 3).tolist() == [[1, 0, 1]]
+    assert unpack(np.array([5], np.uint64), 90).shape == (1, 64)
