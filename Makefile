@@ -39,7 +39,7 @@ docs: .venv/developing
 	$(BIN)/python tools/build_docs.py
 
 bench: .venv/developing
-	$(BIN)/python benchmarks/run_all.py
+	$(BIN)/python benchmarks/run_all.py $(if $(DATA),--data $(DATA)) --write
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis memories runs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 from small_memories import fill, open_memory
 
 if TYPE_CHECKING:
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrubjay.memory import Memory
+
+settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of the code's
+settings.load_profile("unhurried")
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_memories import EMBEDDER, PATIENCE, PROCESSES, fill, finish, open_memory, say, start, texts
 
-from scrubjay.errors import InputError, NotFoundError, StoreClosedError
-from scrubjay.home import MemoryHome, file_name
+from scrubjay.errors import InputError, NotFoundError, StoreClosedError, StoreError
+from scrubjay.home import MemoryHome, file_name, read_owner
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -210,6 +210,30 @@ def test_names_of_columns_and_filters_are_only_text(tmp_path: Path) -> None:
         for done, name in enumerate(hostile, start=1):
             assert memory.forget(session=name).turns == 1
             assert len(texts(memory)) == len(hostile) - done
+
+
+def test_a_file_deleted_by_hand(tmp_path: Path) -> None:
+    """A user whose file was deleted or replaced under an open home gets the file that is there now, or a new one."""
+    with MemoryHome(tmp_path, embedder=EMBEDDER) as home:
+        old = home.memory("alice")
+        say(old, "before")
+        for part in ("", "-wal", "-shm"):
+            (tmp_path / f"alice.jay{part}").unlink()
+        assert texts(home.memory("alice")) == []
+        with pytest.raises(StoreClosedError):
+            texts(old)
+        assert read_owner(tmp_path / "vanished.jay") is None
+
+
+def test_a_memory_that_cannot_be_given_its_owner(tmp_path: Path) -> None:
+    """When a memory can't be marked as its user's, it isn't handed out, and nothing is left open."""
+    with open_memory(tmp_path / "alice.jay") as memory, memory._database.write() as connection:
+        connection.execute("CREATE TRIGGER full BEFORE INSERT ON meta BEGIN SELECT RAISE(ABORT, 'no'); END")
+    with MemoryHome(tmp_path, embedder=EMBEDDER) as home:
+        for _ in range(2):
+            with pytest.raises(StoreError, match="could not be used"):
+                home.memory("alice")
+    assert [found.name for found in tmp_path.iterdir()] == ["alice.jay"]
 
 
 def test_a_crash_while_a_memory_is_made(tmp_path: Path) -> None:

@@ -30,6 +30,29 @@ def test_half_a_compound_name_stays_a_word() -> None:
     assert name_terms("Ana María Ruiz") == {"ana", "maria", "ruiz"}
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("What does Will like to eat?", (0,)),
+        ("Where did Ana and May meet?", (1, 2)),
+        ("Will's dog, what is it called?", (0,)),
+        ("What will Ana cook?", (2,)),
+        ("Will Ana cook? May I know?", (2,)),
+        ("What happened in May? And on 3 May, or May 5?", ()),
+        ("What did May buy in May?", (1,)),
+        ("WHAT WILL HE DO?", ()),
+    ],
+)
+def test_a_name_that_is_a_small_word_is_told_by_its_capital(text: str, named: tuple[int, ...]) -> None:
+    """Will and May are people inside a sentence, verbs at its beginning, and May a month after a preposition."""
+    assert read(text, speakers=("Will", "May", "Ana")).named == named
+
+
+def test_a_small_word_of_another_language_is_a_name_by_its_capital() -> None:
+    """Al is a person in a Spanish question though al is a stop word there; of Bob de Vries, de names nobody."""
+    assert read("¿Qué le dijo Al a su hermana cuando llegó?", speakers=("Al", "Bob de Vries")).named == (0,)
+
+
 def test_a_chinese_name_is_found_inside_a_sentence() -> None:
     """Names in scripts without spaces are recognised as well."""
     assert read("大鹏的妹妹在哪里工作？", speakers=("阿岚", "大鹏")).named == (1,)

@@ -7,157 +7,145 @@ during a call.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from scrubjay.datatypes import (
-    BoundaryReason,
     ConsolidationPlan,
     ConsolidationReport,
-    NewSegment,
+    EncodingState,
     ReferenceContext,
     SegmentState,
 )
 from scrubjay.embed import count_tokens
-from scrubjay.encode import build_request, encode_turns, prompt_version
+from scrubjay.encode import build_request, encode_turns, prompt_version, split_oversized
 from scrubjay.errors import (
+    EncodingUnfinishedError,
+    InputError,
     LeaseLostError,
+    ModelClosedError,
     ModelError,
     ModelRateLimitError,
     ModelRejectedError,
     ModelReplyError,
-    SegmentsChangedError,
+    ModelUnavailableError,
 )
 from scrubjay.indexing import index_texts
 from scrubjay.llm import add_usage
 from scrubjay.organize import build_nodes
-from scrubjay.segment import resume_session, segment_turns
+from scrubjay.segmenting import close_segments, has_ended, segment_open_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrubjay.chosen_model import ChosenModel
     from scrubjay.datatypes import (
         ConsolidationLimits,
         Encoding,
+        EncodingProgress,
         EncodingRun,
         LeasedSegment,
-        OpenTurns,
         SessionEnds,
         Turn,
         Usage,
         WritePath,
     )
     from scrubjay.llm import ChatModel
-    from scrubjay.segment import Segmentation
 
 NO_REFERENCE = ReferenceContext(note="", records=())
 WAIT_SECONDS = 0.02  # before looking again whether another worker's segment has freed the next
+CHARACTERS_PER_TOKEN = 4
+ITS_OWN_FAULT = frozenset({400, 413, 422})  # HTTP: about this request, not about who asks or for which model
 
 
 def consolidate(
     path: WritePath,
-    model: ChatModel,
+    model: ChosenModel,
     ends: SessionEnds,
     *,
     limits: ConsolidationLimits,
     advance: Callable[[int, int], None],
+    stop: threading.Event | None = None,
 ) -> ConsolidationReport:
-    """Segment what is open, then encode what is pending in the current encoding."""
+    """Segment what is open, then encode what is pending in the current encoding; `stop` ends it from outside."""
+    name = require_ready(model, limits)
     closed = close_segments(path, ends)
-    encoding = path.records.name_encoding(
-        model=model.name, prompt_version=prompt_version(path.settings.encoder)
-    )
-    return Consolidation(path, model, encoding, limits=limits, advance=advance).run(closed=closed)
+    encoding = path.records.name_encoding(model=name, prompt_version=prompt_version(path.settings.encoder))
+    return Consolidation(path, model, encoding, limits=limits, advance=advance, stop=stop).run(closed=closed)
 
 
 def reconsolidate(
     path: WritePath,
-    model: ChatModel,
+    model: ChosenModel,
     *,
     limits: ConsolidationLimits,
     advance: Callable[[int, int], None],
 ) -> ConsolidationReport:
     """Encode all segments into a new encoding, and go over to it once all of them are done."""
-    encoding = path.records.begin_encoding(
-        model=model.name, prompt_version=prompt_version(path.settings.encoder)
-    )
+    name = require_ready(model, limits)
+    encoding = path.records.begin_encoding(model=name, prompt_version=prompt_version(path.settings.encoder))
     report = Consolidation(path, model, encoding, limits=limits, advance=advance).run(closed=0)
-    if not path.segments.progress(encoding.encoding_row).segments.pending:
-        path.records.switch_encoding()
-    return report
+    lost = adopt_encoding(path, encoding)
+    if not lost:
+        return report
+    words = f"{lost} segments that have records failed in the new encoding, so the old one stays: retry them"
+    return replace(report, stopped=report.stopped or words)
 
 
-def close_segments(path: WritePath, ends: SessionEnds) -> int:
-    """Segment open turns; give how many segments closed."""
-    closed = 0
-    for session_id in path.segments.sessions_with_open_turns():
-        opened = path.segments.open_turns(session_id)
-        found = segment_open_turns(opened, path, flush=has_ended(opened, ends))
-        if not found.segments:
-            continue
-        try:
-            path.segments.close_segments(
-                session_id,
-                new_segments(opened, found),
-                seen=opened.segmenter,
-                segmenter=uuid.uuid4().hex,  # only ever compared: whoever closes first has the session
-            )
-        except SegmentsChangedError:
-            continue  # another process has just segmented this session
-        closed += len(found.segments)
-    return closed
+def require_ready(model: ChosenModel, limits: ConsolidationLimits) -> str:
+    """Give the model's name; raise SettingsError where there is none, InputError for limits that nothing can meet."""
+    given = {"most_segments": limits.most_segments, "budget_tokens": limits.budget_tokens}
+    for name, value in {**given, "workers": limits.workers}.items():
+        if value is not None and value < 1:
+            raise InputError(f"{name}: expected at least 1, found {value}")
+    return model.get().name
 
 
-def segment_open_turns(opened: OpenTurns, path: WritePath, *, flush: bool) -> Segmentation:
-    settings = path.settings.segment
-    dimension = path.embedder.identity.dimension
-    state = resume_session(opened.past, opened.closed, settings, dimension=dimension)
-    return segment_turns(opened.turns, state, settings, flush=flush)
-
-
-def has_ended(opened: OpenTurns, ends: SessionEnds) -> bool:
-    if ends.flush or ends.idle is None or not opened.turns:
-        return ends.flush
-    return max(turn.turn.added_at for turn in opened.turns) + ends.idle <= datetime.now(UTC)
-
-
-def new_segments(opened: OpenTurns, found: Segmentation) -> list[NewSegment]:
-    row_of = {turn.turn.turn_id: row for row, turn in zip(opened.rows, opened.turns, strict=True)}
-    return [
-        NewSegment(
-            reason=BoundaryReason(segment.reason),
-            probability=None if segment.decision is None else segment.decision.probability,
-            signals={} if segment.decision is None else dict(segment.decision.contributions),
-            turn_rows=tuple(row_of[turn_id] for turn_id in segment.turn_ids),
-        )
-        for segment in found.segments
-    ]
+def adopt_encoding(path: WritePath, encoding: EncodingRun) -> int:
+    """Go over to an encoding that is done; where that would lose records, stay and give of how many segments."""
+    progress = path.segments.progress(encoding.encoding_row)
+    building = {run.encoding_row for run in path.records.encodings() if run.state is EncodingState.BUILDING}
+    if progress.segments.pending or encoding.encoding_row not in building:
+        return 0
+    failed = path.segments.segments(state=SegmentState.FAILED, encoding_row=encoding.encoding_row)
+    encoded = path.segments.segments(state=SegmentState.ENCODED) if failed else ()
+    lost = {segment.segment_row for segment in failed} & {segment.segment_row for segment in encoded}
+    if not lost:
+        with suppress(EncodingUnfinishedError):  # another process went over, or closed a segment, just now
+            path.records.switch_encoding()
+    return len(lost)
 
 
 def plan_consolidation(path: WritePath, ends: SessionEnds) -> ConsolidationPlan:
     """Reckon what encoding would take, with nothing written and nothing called."""
     encoder = path.settings.encoder
     groups = planned_groups(path, ends)
-    requests = [build_request(turns, reference=NO_REFERENCE, settings=encoder) for turns in groups]
-    asked = [request for request in requests if request is not None]
-    spoken = sum(count_tokens([request.user for request in asked]))
-    return ConsolidationPlan(
-        segments=len(groups),
-        calls=len(asked),
-        input_tokens=spoken + sum(count_tokens([request.system for request in asked])),
-        output_tokens=round(spoken * encoder.output_share),
-    )
+    calls = given = made = 0
+    made_in: Counter[str] = Counter()  # tokens of records of each session
+    for turns in groups:
+        session_id = turns[0].session_id
+        for batch in split_oversized(turns, encoder):
+            request = build_request(batch, reference=NO_REFERENCE, settings=encoder)
+            if request is None:
+                continue
+            system, spoken = count_tokens([request.system, request.user])
+            known = min(made_in[session_id], encoder.reference_characters // CHARACTERS_PER_TOKEN)
+            reply = round(spoken * encoder.output_share)
+            calls, given, made = calls + 1, given + system + spoken + known, made + reply
+            made_in[session_id] += reply
+    return ConsolidationPlan(segments=len(groups), calls=calls, input_tokens=given, output_tokens=made)
 
 
 def planned_groups(path: WritePath, ends: SessionEnds) -> list[list[Turn]]:
     """Give the turns of each segment that waits, or would once open turns are segmented."""
-    groups = []
+    groups: list[list[Turn]] = []
     for segment in path.segments.segments(state=SegmentState.PENDING):
         stored = (path.turns.turn(turn_id) for turn_id in segment.turn_ids)
         groups.append([turn for turn in stored if turn is not None])
@@ -166,7 +154,7 @@ def planned_groups(path: WritePath, ends: SessionEnds) -> list[list[Turn]]:
         turns = {turn.turn.turn_id: turn.turn for turn in opened.turns}
         found = segment_open_turns(opened, path, flush=has_ended(opened, ends))
         groups += [[turns[turn_id] for turn_id in segment.turn_ids] for segment in found.segments]
-    return groups
+    return [turns for turns in groups if turns]  # some may have been forgotten meanwhile
 
 
 class Consolidation:
@@ -175,11 +163,12 @@ class Consolidation:
     def __init__(
         self,
         path: WritePath,
-        model: ChatModel,
+        model: ChosenModel,
         encoding: EncodingRun,
         *,
         limits: ConsolidationLimits,
         advance: Callable[[int, int], None],
+        stop: threading.Event | None = None,
     ) -> None:
         self._path = path
         self._model = model
@@ -188,11 +177,17 @@ class Consolidation:
         self._advance = advance
         self._lock = threading.Lock()
         self._halt = threading.Event()
+        self._stop = stop or threading.Event()
         self._busy = 0  # workers with a segment
         self._taken = 0  # segments
         self._usage: Usage | None = None
         self._done = Counter[str]()
         self._stopped = ""
+        self._retry_at: datetime | None = None
+
+    @property
+    def _is_over(self) -> bool:
+        return self._halt.is_set() or self._stop.is_set()
 
     def halt(self, reason: str) -> None:
         """Take no further segment; those under way are finished."""
@@ -202,14 +197,8 @@ class Consolidation:
 
     def run(self, *, closed: int) -> ConsolidationReport:
         """Encode until nothing is left or a limit is met; what no retry would mend ends it and is raised."""
-        with ThreadPoolExecutor(self._limits.workers, thread_name_prefix="scrubjay-consolidate") as pool:
-            tasks = [pool.submit(self._work) for _ in range(self._limits.workers)]
-            try:
-                for task in tasks:
-                    task.result()
-            except BaseException:
-                self.halt("interrupted")
-                raise
+        self._run_workers()
+        progress = self._path.segments.progress(self._encoding.encoding_row)
         return ConsolidationReport(
             closed=closed,
             encoded=self._done["encoded"],
@@ -218,9 +207,39 @@ class Consolidation:
             repeated=self._done["repeated"],
             dropped=self._done["dropped"],
             usage=() if self._usage is None else (self._usage,),
-            turns=self._path.segments.progress().turns,
-            stopped=self._stopped,
+            turns=progress.turns,
+            stopped=self._why_stopped(progress),
+            retry_at=self._retry_at,
         )
+
+    def _run_workers(self) -> None:
+        if self._limits.workers == 1 and threading.current_thread() is not threading.main_thread():
+            self._work()  # no Ctrl-C comes here, and no pool outlives the thread that asked
+            return
+        with ThreadPoolExecutor(self._limits.workers, thread_name_prefix="scrubjay-consolidate") as pool:
+            tasks = [pool.submit(self._work) for _ in range(self._limits.workers)]
+            try:
+                for task in tasks:
+                    task.result()
+            except Exception as error:
+                self.halt(str(error))
+                raise
+            except BaseException:
+                self.halt("interrupted")
+                self._model.break_off()
+                raise
+
+    def _why_stopped(self, progress: EncodingProgress) -> str:
+        pending = progress.segments.pending
+        if not pending:
+            return ""
+        if self._stop.is_set():
+            reason = "the memory was closed"
+        elif progress.leased:
+            reason = f"{progress.leased} segments are with another worker"
+        else:
+            reason = "some wait for another try"
+        return f"{self._stopped or reason}; {pending} segments are left: run it again"
 
     def _work(self) -> None:
         owner = f"{os.getpid()}-{uuid.uuid4().hex}"
@@ -230,13 +249,14 @@ class Consolidation:
                     self._encode(lease)
                 finally:
                     self._give_up_busy()
+                self._tell_progress()
         except BaseException:
             self.halt("interrupted")
             raise
 
     def _take(self, owner: str) -> LeasedSegment | None:
         """Lease the next segment, waiting while another worker's may free one; None when there is no more to do."""
-        while not self._halt.is_set():
+        while not self._is_over:
             with self._lock:
                 if self._is_spent():
                     return None
@@ -271,25 +291,39 @@ class Consolidation:
         with self._lock:
             self._busy -= 1
 
+    def _tell_progress(self) -> None:
+        done = self._done["encoded"]
+        self._advance(done, done + self._path.segments.progress(self._encoding.encoding_row).segments.pending)
+
     def _encode(self, lease: LeasedSegment) -> None:
         """Encode a segment and keep the result, or the failure; give it back where the fault isn't its own."""
         segments, settings = self._path.segments, self._path.settings.encoder
-        reference = segments.reference_context(lease, limit=settings.reference_records)
+        usage = None
         try:
-            encoding = encode_turns(lease.turns, model=self._model, reference=reference, settings=settings)
-        except ModelRejectedError as error:
-            self._spend(error.usage)
-            segments.release_segment(lease)
-            raise
+            reference = segments.reference_context(lease, limit=settings.reference_records)
+            encoding = encode_turns(
+                lease.turns, model=self._get_model(), reference=reference, settings=settings
+            )
+            usage = self._spend(encoding.usage)
+            self._complete(lease, encoding)
+        except ModelClosedError as error:
+            self._give_back(lease, self._spend(error.usage))
+            self.halt(str(error))
         except ModelError as error:
-            self._spend(error.usage)
+            usage = self._spend(error.usage)
+            if isinstance(error, ModelRejectedError) and error.status not in ITS_OWN_FAULT:
+                self._give_back(lease, usage)
+                raise
             self._fail(lease, error)
-            return
         except BaseException:
-            segments.release_segment(lease)
+            self._give_back(lease, usage)
             raise
-        self._spend(encoding.usage)
-        self._complete(lease, encoding)
+
+    def _get_model(self) -> ChatModel:
+        model = self._model.get()
+        if self._is_over:  # asked only now: a model opened after `break_off` would not be closed
+            raise ModelClosedError
+        return model
 
     def _complete(self, lease: LeasedSegment, encoding: Encoding) -> None:
         nodes = build_nodes(encoding.records, session_id=lease.session_id, number=lease.number)
@@ -301,16 +335,12 @@ class Consolidation:
                 lease, encoding, nodes, record_index=index[:count], node_index=index[count:]
             )
         except LeaseLostError:  # encoded by another meanwhile, or its turns forgotten: only the cost is kept
-            if encoding.usage.calls:
-                self._path.segments.add_usage(encoding.usage)
+            self._path.segments.add_usage(encoding.usage)
             return
         with self._lock:
             self._done.update(
                 encoded=1, records=written.new, repeated=written.repeated, dropped=len(encoding.dropped)
             )
-            done = self._done["encoded"]
-        states = self._path.segments.progress(self._encoding.encoding_row).segments
-        self._advance(done, done + states.pending)
 
     def _fail(self, lease: LeasedSegment, error: ModelError) -> None:
         """Keep a failed attempt; a provider that is away or too busy would fail the others too, so stop there."""
@@ -319,17 +349,35 @@ class Consolidation:
         if isinstance(error, ModelRateLimitError) and error.retry_after is not None:
             wait = max(wait, error.retry_after)
         retry_at = datetime.now(UTC) + timedelta(seconds=wait)
-        with contextlib.suppress(LeaseLostError):  # then it is another's to encode, or gone
+        never_read = isinstance(error, ModelRateLimitError) or (
+            isinstance(error, ModelUnavailableError) and not error.reached
+        )
+        try:
             self._path.segments.fail_segment(
-                lease, str(error), retry_at=retry_at, max_attempts=settings.attempts, usage=error.usage
+                lease,
+                str(error),
+                retry_at=retry_at,
+                max_attempts=None if never_read else settings.attempts,
+                usage=error.usage,
             )
+        except LeaseLostError:  # it is another's to encode, or gone
+            self._give_back(lease, error.usage)
         with self._lock:
             self._done["failed"] += 1
+            if not isinstance(error, ModelReplyError):
+                self._retry_at = max(self._retry_at or retry_at, retry_at)
         if not isinstance(error, ModelReplyError):
-            self.halt(f"{error}; the rest is still pending")
+            self.halt(str(error))
 
-    def _spend(self, usage: Usage | None) -> None:
-        if usage is None or not usage.calls:
-            return
-        with self._lock:
-            self._usage = add_usage(self._usage, usage)
+    def _give_back(self, lease: LeasedSegment, usage: Usage | None) -> None:
+        """Let another have the segment, as it was, and keep what it has cost."""
+        self._path.segments.release_segment(lease)
+        if usage is not None:
+            self._path.segments.add_usage(usage)
+
+    def _spend(self, usage: Usage | None) -> Usage | None:
+        """Count what was spent in this run, and give it."""
+        if usage is not None and usage.calls:
+            with self._lock:
+                self._usage = add_usage(self._usage, usage)
+        return usage

@@ -310,6 +310,21 @@ class MemoryStatus:
     totals: StoreTotals
     embedder: str
     file_bytes: int
+    progress: EncodingProgress
+    usage: tuple[Usage, ...]  # of all model calls ever, by stage and model
+    failing: tuple[Segment, ...]  # segments whose last attempt failed
+    background: BackgroundState | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundState:
+    """How the worker that consolidates in the background is doing."""
+
+    running: bool  # False once it was closed, or ended by what `last_error` says
+    working: bool
+    last_run_at: datetime | None
+    next_run_at: datetime | None  # if no turn comes before; None while it works
+    last_error: str  # of the last run that had one; empty after one without
 
 
 # --- writing: segments, records, evidence nodes (LycheeMemory V2, sections 3.2 to 3.4) ---
@@ -710,7 +725,8 @@ class ConsolidationReport:
     dropped: int  # items of replies that could not be used
     usage: tuple[Usage, ...]
     turns: StateCounts  # of the whole memory, afterwards
-    stopped: str  # why it ended before all was done, and what to do; empty where it wasn't
+    stopped: str  # why it ended before all was done, and what is left; empty where nothing is
+    retry_at: datetime | None = None  # when to ask the provider again, where it is away or too busy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

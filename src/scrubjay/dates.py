@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scrubjay.date_names import Meaning, Token
 
 RESOLUTION = timedelta.resolution
+LONGEST_QUESTION = 2_000  # characters that are looked at: what asks about a time is short
 LONGEST_BESIDE = 5  # tokens of "two days before the", before a day
 
 
@@ -46,6 +47,7 @@ def find_time_range(question: str, reference: datetime) -> TimeRange | None:
     """
     if reference.tzinfo is None:
         raise QuestionError("the reference time has no time zone; give an aware datetime")
+    question = question[:LONGEST_QUESTION]
     if not has_cue(question):
         return None
     tokens = read_tokens(question)

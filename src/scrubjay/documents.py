@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from scrubjay.datatypes import (
+        BackgroundState,
         ChannelScore,
+        ConsolidationPlan,
+        ConsolidationReport,
         Fault,
         ForgetReport,
         Hit,
@@ -17,10 +20,14 @@ if TYPE_CHECKING:
         JsonValue,
         Link,
         MemoryStatus,
+        Record,
+        Segment,
         Session,
         Stage,
+        StateCounts,
         TimeRange,
         Turn,
+        Usage,
     )
 
 Document = dict[str, "JsonValue"]
@@ -113,6 +120,103 @@ def status_document(status: MemoryStatus) -> Document:
         "last_said_at": time_text(status.totals.last_said_at),
         "embedder": status.embedder,
         "file_bytes": status.file_bytes,
+        "turns_by_state": counts_document(status.progress.turns),
+        "segments_by_state": counts_document(status.progress.segments),
+        "records": status.progress.records,
+        "nodes": status.progress.nodes,
+        "usage": [usage_document(usage) for usage in status.usage],
+        "failing": [segment_document(segment) for segment in status.failing],
+        "background": background_document(status.background),
+    }
+
+
+def counts_document(counts: StateCounts) -> Document:
+    return {
+        "open": counts.open,
+        "pending": counts.pending,
+        "encoded": counts.encoded,
+        "failed": counts.failed,
+    }
+
+
+def usage_document(usage: Usage) -> Document:
+    return {
+        "stage": usage.stage,
+        "model": usage.model,
+        "calls": usage.calls,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+    }
+
+
+def background_document(state: BackgroundState | None) -> Document | None:
+    if state is None:
+        return None
+    return {
+        "running": state.running,
+        "working": state.working,
+        "last_run_at": time_text(state.last_run_at),
+        "next_run_at": time_text(state.next_run_at),
+        "last_error": state.last_error,
+    }
+
+
+def segment_document(segment: Segment) -> Document:
+    return {
+        "segment": segment.segment_row,
+        "session_id": segment.session_id,
+        "number": segment.number,
+        "state": segment.state.value,
+        "reason": segment.reason.value,
+        "probability": segment.probability,
+        "signals": dict(segment.signals),
+        "tokens": segment.tokens,
+        "turn_ids": list(segment.turn_ids),
+        "attempts": segment.attempts,
+        "last_error": segment.last_error,
+        "updated_at": segment.updated_at.isoformat(),
+    }
+
+
+def record_document(record: Record) -> Document:
+    return {
+        "record_id": record.record_id,
+        "type": record.type.value,
+        "text": record.text,
+        "entities": list(record.entities),
+        "tags": list(record.tags),
+        "t_ref": record.time.t_ref,
+        "t_valid_from": record.time.t_valid_from,
+        "t_valid_to": record.time.t_valid_to,
+        "stance": record.stance.value,
+        "speaker": record.speaker,
+        "supported": record.support.supported,
+        "support_reason": record.support.reason,
+        "turn_ids": list(record.turn_ids),
+    }
+
+
+def plan_document(plan: ConsolidationPlan) -> Document:
+    return {
+        "segments": plan.segments,
+        "calls": plan.calls,
+        "input_tokens": plan.input_tokens,
+        "output_tokens": plan.output_tokens,
+    }
+
+
+def consolidation_document(report: ConsolidationReport) -> Document:
+    return {
+        "closed": report.closed,
+        "encoded": report.encoded,
+        "failed": report.failed,
+        "records": report.records,
+        "repeated": report.repeated,
+        "dropped": report.dropped,
+        "usage": [usage_document(usage) for usage in report.usage],
+        "turns_by_state": counts_document(report.turns),
+        "stopped": report.stopped,
+        "retry_at": time_text(report.retry_at),
     }
 
 

@@ -23,6 +23,7 @@ ScrubJayError
 ├── ModelError                        a model call failed
 │   ├── ModelRateLimitError           the provider asks to wait longer than we do
 │   ├── ModelUnavailableError         refused, timed out or failing, after every attempt
+│   │   └── ModelClosedError          closed by us while, or before, it was asked
 │   ├── ModelRejectedError            the provider won't take the request: key, name, quota
 │   └── ModelReplyError               the reply can't be used, asked twice
 └── MissingExtraError (also ImportError)  an optional package isn't installed
@@ -177,6 +178,17 @@ class ModelRateLimitError(ModelError):
 
 class ModelUnavailableError(ModelError):
     """The provider refused the connection, timed out or failed, in every attempt."""
+
+    def __init__(self, message: str, *, reached: bool = True, usage: Usage | None = None) -> None:
+        self.reached = reached  # False: there was no connection, so what was asked isn't to blame
+        super().__init__(message, usage=usage)
+
+
+class ModelClosedError(ModelUnavailableError):
+    """The model was closed while it was asked, or before; nothing failed."""
+
+    def __init__(self, message: str = "the model was closed: open the memory again to ask it") -> None:
+        super().__init__(message, reached=False)
 
 
 class ModelRejectedError(ModelError):

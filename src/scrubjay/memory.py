@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from scrubjay import embed, formats
+from scrubjay.background import list_failing, open_background
+from scrubjay.chosen_model import ChosenModel
 from scrubjay.context import render_context
 from scrubjay.corpus import CorpusCache
 from scrubjay.datatypes import (
@@ -63,13 +65,14 @@ NO_LIMITS = ConsolidationLimits()
 class Memory:
     """A memory in one file; safe to share between threads, and to open from several processes."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- each is the choice of whoever opens it
         self,
         path: str | Path,
         *,
         settings: Settings | None = None,
         embedder: str | embed.Embedder | None = None,
         model: ChatModel | None = None,
+        consolidate: str | None = None,
         read_only: bool = False,
         create: bool = True,
     ) -> None:
@@ -77,23 +80,26 @@ class Memory:
 
         `embedder` is one or its name; a memory that exists is opened with its own unless another is named,
         which raises EmbedderMismatchError. `model` is what consolidation asks, instead of the one that settings
-        name. Raise NotFoundError where there is none and `create` is false, and
-        a StoreError where the file can't be used.
+        name; `consolidate="background"` has a thread do that whenever turns are added, until `close`. Raise
+        NotFoundError where there is none and `create` is false, and a StoreError where the file can't be used.
         """
         self.path = str(path)
         self.settings = settings or Settings()
         self._database = Database(self.path, read_only=read_only, create=create and not read_only)
+        self._model = ChosenModel(model, self.settings.chat)
         try:
             self._store = SqliteStore(self._database)
             self.segments: SegmentStore = SqliteSegmentStore(self._database)
             self.records: RecordStore = SqliteRecordStore(self._database)
             self._embedder = embed.choose_embedder(embedder, stored=self._store.embedder)
             self._store.name_embedder(self._embedder.identity)
+            self._worker = open_background(
+                consolidate, self._write_path, self._model, self.settings, read_only=read_only
+            )
         except BaseException:
             self._database.close()
             raise
         self._corpus = CorpusCache(self.settings.lexical)
-        self._model = model
 
     # --- WRITE ---
 
@@ -140,12 +146,15 @@ class Memory:
             turns, known=known, embedder=embedder, passage_tokens=self.settings.passage_tokens
         )
         try:
-            return self._store.append(prepared)
+            report = self._store.append(prepared)
         except EmbedderMismatchError:
             with self._corpus.lock:
                 if self._embedder is embedder:
                     raise
             return self._append(turns)  # another thread has just finished `reembed`
+        if self._worker and report.added:
+            self._worker.wake()
+        return report
 
     def consolidate(
         self,
@@ -164,7 +173,7 @@ class Memory:
         from scrubjay.consolidation import consolidate
 
         ends = SessionEnds(flush=flush, idle=idle)
-        return consolidate(self._write_path(), self._chat_model(), ends, limits=limits, advance=advance)
+        return consolidate(self._write_path(), self._model, ends, limits=limits, advance=advance)
 
     def reconsolidate(
         self,
@@ -178,7 +187,7 @@ class Memory:
         """
         from scrubjay.consolidation import reconsolidate
 
-        return reconsolidate(self._write_path(), self._chat_model(), limits=limits, advance=advance)
+        return reconsolidate(self._write_path(), self._model, limits=limits, advance=advance)
 
     def plan_consolidation(self, *, flush: bool = False, idle: timedelta | None = None) -> ConsolidationPlan:
         """Reckon the calls and tokens that `consolidate` would take; nothing is written or called."""
@@ -194,13 +203,6 @@ class Memory:
             embedder=self._embedder,
             settings=self.settings,
         )
-
-    def _chat_model(self) -> ChatModel:
-        from scrubjay.llm import load_model
-
-        if self._model is None:
-            self._model = load_model(self.settings.chat)
-        return self._model
 
     # --- READ ---
 
@@ -354,6 +356,10 @@ class Memory:
             totals=self._store.totals(),
             embedder=str(self._embedder.identity),
             file_bytes=0 if self.path == IN_MEMORY else Path(self.path).stat().st_size,
+            progress=self.segments.progress(),
+            usage=self.segments.usage(),
+            failing=list_failing(self.segments),
+            background=self._worker.state if self._worker else None,
         )
 
     def doctor(self, *, scrub: bool = False) -> tuple[Fault, ...]:
@@ -409,6 +415,9 @@ class Memory:
         self._store.write_meta(OWNER, user_id)
 
     def close(self) -> None:
+        if self._worker:
+            self._worker.close()
+        self._model.break_off()
         self._database.close()
 
     def __enter__(self) -> Self:

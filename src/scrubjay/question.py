@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -18,6 +19,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrubjay.datatypes import TimeRange, TurnTable
+
+
+LONGEST_LEAD = 16  # characters before a word that are looked at
+
+_WORD = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"(?:^|[.!?…\n])[\s\"'“”‘’(\[¿¡-]*$")
+_BEFORE_A_DATE = re.compile(
+    r"\b(?:in|of|since|until|till|by|before|after|last|next|this|early|late|mid|during|every|\d{1,2}(?:st|nd|rd|th)?)[\s-]+$",
+    re.IGNORECASE,
+)
+_AFTER_A_DATE = re.compile(r"\s+(?:the\s+)?\d")
+_POSSESSIVE = re.compile(r"['’]s\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,6 +59,26 @@ def name_terms(name: str) -> frozenset[str]:
     )
 
 
+def capitalised_words(text: str) -> frozenset[str]:
+    """Return the words that a capital shows to be names: not the first of a sentence, unless something is theirs.
+
+    So that Will and May are told from will and may; "in May" is a month.
+    """
+    if text.isupper():
+        return frozenset()
+    words = (word for word in _WORD.finditer(text) if word[0][0].isupper() and len(word[0]) > 1)
+    return frozenset(word[0] for word in words if _stands_as_name(text, word))
+
+
+def _stands_as_name(text: str, word: re.Match[str]) -> bool:
+    if _POSSESSIVE.match(text, word.end()):
+        return True
+    nearby = max(word.start() - LONGEST_LEAD, 0), word.start()
+    opens = _SENTENCE_END.search(text, *nearby)  # ^ holds at the beginning of the text alone
+    dates = _BEFORE_A_DATE.search(text, *nearby) or _AFTER_A_DATE.match(text, word.end())
+    return not (opens or dates)
+
+
 def read_question(
     text: str,
     *,
@@ -58,13 +91,18 @@ def read_question(
     terms = tuple(dict.fromkeys(extract_terms(text)))
     names = [name_terms(speaker) for speaker in speakers]
     is_name = [any(term in name for name in names) for term in terms]
+    capitalised = capitalised_words(text)
     return Question(
         text=text,
         terms=terms,
         hashes=hash_terms(terms),
         weights=np.array([0 if name else 1 for name in is_name], np.float32),
         vector=vector,
-        named=tuple(place for place, name in enumerate(names) if name.intersection(terms)),
+        named=tuple(
+            place
+            for place, (speaker, name) in enumerate(zip(speakers, names, strict=True))
+            if name.intersection(terms) or capitalised.intersection(speaker.split())
+        ),
         asker=speakers.index(asker) if asker is not None and asker in speakers else None,
         time_range=time_range,
         cues=question_cues(text),

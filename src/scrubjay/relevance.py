@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     Signals = dict[str, NDArray[Any]]  # numbers and truths, a value a turn of the pool
 
-__all__ = ["SIGNALS", "read_channels", "score_turns", "turn_flags", "turn_signals"]
+__all__ = ["SIGNALS", "read_channels", "score_turns", "turn_flags", "turn_signals", "weigh_signals"]
 
 Column = TypeVar("Column", bound=np.generic)
 
@@ -67,8 +67,22 @@ def score_turns(
     """Score every turn; those not `allowed` get 0 and stay out of the order."""
     pool = choose_pool(table, channels, settings, allowed=allowed)
     signals = turn_signals(question, table, channels, pool, settings)
-    log_odds = signals @ np.array(astuple(settings.weights)) + settings.bias
-    relevance = np.zeros(len(table), np.float32)
+    return rank_pool(pool, weigh_signals(signals, settings), channels)
+
+
+def weigh_signals(signals: NDArray[np.float64], settings: RelevanceSettings) -> NDArray[np.float64]:
+    """Return the log-odds that each turn of a pool is evidence.
+
+    The more turns look like evidence, the fewer of them can be: part of the logarithm of their summed odds, and of 1
+    for there being none, is taken from each. That changes the odds of all turns of a question alike, never their order.
+    """
+    log_odds: NDArray[np.float64] = signals @ np.array(astuple(settings.weights)) + settings.bias
+    return log_odds - settings.rivalry * np.logaddexp.reduce(log_odds, initial=0.0)
+
+
+def rank_pool(pool: Rows, log_odds: NDArray[np.float64], channels: Channels) -> TurnScores:
+    """Order the turns of a pool, the most likely first; all others score 0."""
+    relevance = np.zeros(len(channels.lexical), np.float32)
     relevance[pool] = 1 / (1 + np.exp(-log_odds))
     order = pool[np.lexsort((pool, -log_odds))]
     return TurnScores(relevance=relevance, order=order, channels=channels)

@@ -56,7 +56,8 @@ class RelevanceSettings:
     """What turns are looked at, and how signals are cut (DESIGN 5.3)."""
 
     weights: RelevanceWeights = field(default_factory=RelevanceWeights)
-    bias: float = -10.8  # log-odds of a turn without any signal
+    bias: float = -10.8  # log-odds of a turn without any signal, alone in its memory
+    rivalry: float = 0.0  # of the logarithm of all turns' summed odds, how much is taken from each one's
     pool: int = 2048  # turns looked at closely; the others score 0
     dense_share: float = 0.5  # of the vectors in the mixed score
     neighbour_share: float = 0.25  # of each neighbour's mixed score, where the pool is chosen
@@ -158,6 +159,15 @@ class EncoderSettings:
     lease_seconds: float = 1_800.0  # a worker may take for a segment, before another may have it
     output_share: float = 0.6  # of the segment's tokens that a reply is reckoned to have, in a dry run
     support: SupportSettings = field(default_factory=SupportSettings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundSettings:
+    """When a memory that consolidates in the background does so."""
+
+    settle_seconds: float = 0.5  # after an add, so that turns added one by one are looked at together
+    idle_seconds: float = 1_800.0  # without a turn, after which a session is over and its open segment closes
+    most_wait_seconds: float = 3_600.0  # between tries while the provider is away
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +284,43 @@ SEGMENT_PRESETS: Mapping[str, SegmentSettings] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSettings:
+    """How a question is put to the planner and its plan read (paper 3.5, B.2, C.4)."""
+
+    most_routes: int = 4  # of a plan; more are left out
+    most_queries: int = 4  # of a route
+    most_labels: int = 12  # entities of a route; topics likewise
+    longest_query: int = 500  # characters; goals likewise
+    recent_lines: int = 6  # of the conversation that the question belongs to
+    recent_characters: int = 2_000  # of these lines together
+    max_output_tokens: int | None = None  # None: the provider's default
+    cached_plans: int = 256  # the last questions' plans, kept in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankSettings:
+    """Whether and how candidates are scored by a cross-encoder (paper Table 14)."""
+
+    reranker: str | None = None  # "sentence-transformers:<name or path>", "http:<url>#<model>"; None: none
+    api_key: str | None = field(default=None, repr=False)  # for an HTTP reranker
+    pool: int = 100  # candidates of a route that are reranked (Table 14, configured reranker candidate limit)
+    pool_share: int = 4  # at least so many times the results asked for (Table 14: top_k * 4)
+    timeout_seconds: float = 10.0  # of scoring, where the caller names no deadline
+    longest_text: int = 2_000  # characters of a candidate that are scored
+    first_batch: int = 8  # pairs scored first, to measure how long one takes
+    longest_reply: int = 4_000_000  # bytes of an HTTP reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSettings:
+    """How the answering call is put (paper F.3)."""
+
+    max_output_tokens: int | None = None  # None: the provider's default
+    recent_lines: int = 6  # of the conversation that the question belongs to
+    recent_characters: int = 2_000  # of these lines together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings of a memory."""
 
@@ -284,6 +331,10 @@ class Settings:
     chat: ChatSettings = field(default_factory=ChatSettings)
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     segment: SegmentSettings = field(default_factory=SegmentSettings)
+    plan: PlanSettings = field(default_factory=PlanSettings)
+    rerank: RerankSettings = field(default_factory=RerankSettings)
+    answer: AnswerSettings = field(default_factory=AnswerSettings)
+    background: BackgroundSettings = field(default_factory=BackgroundSettings)
     passage_tokens: int = 256  # a longer turn is indexed in pieces (DESIGN 5.3)
     import_batch: int = 500  # turns a transaction of an import
 

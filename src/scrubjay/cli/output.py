@@ -11,7 +11,18 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from scrubjay.datatypes import Hit, JsonValue, Link, Session, Turn
+    from scrubjay.datatypes import (
+        Hit,
+        JsonValue,
+        Link,
+        MemoryStatus,
+        Record,
+        Segment,
+        Session,
+        StateCounts,
+        Turn,
+        Usage,
+    )
     from scrubjay.evidence import Evidence
 
 SHOWN_CHARACTERS = 160
@@ -145,4 +156,66 @@ def print_sessions(sessions: Sequence[Session]) -> None:
             )
             for session in sessions
         ],
+    )
+
+
+def print_status(status: MemoryStatus) -> None:
+    from scrubjay.documents import status_document
+
+    tables = {"turns_by_state", "segments_by_state", "usage", "failing", "background"}
+    plain = {key: value for key, value in status_document(status).items() if key not in tables}
+    rows = [
+        *((key, "" if value is None else str(value)) for key, value in plain.items()),
+        ("turns by state", counted(status.progress.turns)),
+        ("segments by state", counted(status.progress.segments)),
+        *((f"{usage.stage} with {usage.model}", spent(usage)) for usage in status.usage),
+    ]
+    print_table("", ("what", "value"), rows)
+    if status.failing:
+        print_segments(status.failing, title="Segments that failed")
+
+
+def counted(counts: StateCounts) -> str:
+    by_state = (
+        f"{counts.open} open",
+        f"{counts.pending} pending",
+        f"{counts.encoded} encoded",
+        f"{counts.failed} failed",
+    )
+    return ", ".join(by_state)
+
+
+def spent(usage: Usage) -> str:
+    return f"{usage.calls:,} calls, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+
+
+def print_segments(segments: Sequence[Segment], *, title: str = "") -> None:
+    print_table(
+        title,
+        ("session", ">#", "state", ">turns", ">tokens", "closed by", ">attempts", "last error"),
+        [
+            (
+                segment.session_id,
+                str(segment.number),
+                segment.state.value,
+                str(len(segment.turn_ids)),
+                str(segment.tokens),
+                segment.reason.value,
+                str(segment.attempts),
+                shortened(segment.last_error),
+            )
+            for segment in segments
+        ],
+    )
+
+
+def print_record(record: Record) -> None:
+    """Print a record on one line: its type, what else is known of it, and the turns it was made from."""
+    doubts = (
+        "" if record.stance.value == "asserted" else record.stance.value,
+        "" if record.support.supported else f"unsupported: {record.support.reason}",
+    )
+    notes = [record.type.value, record.time.t_ref or "", *doubts]
+    print_text(
+        f"[{', '.join(note for note in notes if note)}] {' '.join(record.text.split())} ({', '.join(record.turn_ids)})"
     )

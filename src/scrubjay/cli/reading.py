@@ -99,11 +99,11 @@ def status(memory: MemoryFile, *, as_json: AsJson = False) -> None:
     from scrubjay.documents import status_document
 
     with open_for_reading(memory) as opened:
-        document = status_document(opened.status())
+        found = opened.status()
     if as_json:
-        output.print_json(document)
+        output.print_json(status_document(found))
     else:
-        output.print_table("", ("what", "value"), [(key, str(value)) for key, value in document.items()])
+        output.print_status(found)
 
 
 def register(app: typer.Typer) -> None:

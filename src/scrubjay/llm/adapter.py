@@ -27,7 +27,7 @@ from pydantic_ai.messages import (
 )
 
 from scrubjay.datatypes import Usage
-from scrubjay.errors import ModelError, ModelRejectedError, ModelReplyError, ModelUnavailableError
+from scrubjay.errors import ModelClosedError, ModelError, ModelRejectedError, ModelReplyError
 from scrubjay.llm import ChatRequest, Completion, Reply, add_usage
 from scrubjay.llm.modes import Mode, offered_modes, request_parameters, system_prompt
 from scrubjay.llm.providers import CONTEXT_TOO_LONG, find_model, map_error, may_lack_mode, seconds_to_wait
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 PROVIDER_ERRORS = (AgentRunError, UserError)
 THREAD_NAME = "scrubjay-model"
-CLOSED = "the model was closed: open the memory again to ask it"
 
 
 def open_model(settings: ChatSettings) -> PydanticAIChat:
@@ -191,7 +190,7 @@ class PydanticAIChat:
         try:
             return running.result()
         except CancelledError as error:
-            raise ModelUnavailableError(CLOSED) from error
+            raise ModelClosedError from error
 
     def _wait_or_raise(self, error: AgentRunError | UserError, attempt: int) -> None:
         """Wait before another attempt after so many that failed, or raise our error for the last."""
@@ -201,7 +200,7 @@ class PydanticAIChat:
             raise failure from error
         self._pause(wait)
         if self._closing.is_set():
-            raise ModelUnavailableError(CLOSED) from error
+            raise ModelClosedError from error
 
     async def _request(
         self, request: ChatRequest, output: type[BaseModel | str], mode: Mode | None
@@ -239,7 +238,7 @@ class PydanticAIChat:
         """Give the event loop, started with the model's connections on it if it isn't running."""
         with self._lock:
             if self._closing.is_set():
-                raise ModelUnavailableError(CLOSED)
+                raise ModelClosedError
             if self._portal is None:
                 portal = self._running.enter_context(start_blocking_portal(name=THREAD_NAME))
                 self._running.enter_context(portal.wrap_async_context_manager(self._model))

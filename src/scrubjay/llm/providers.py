@@ -86,7 +86,9 @@ def map_error(error: AgentRunError | UserError, model: str) -> ModelError:
     words = f"{model}: {str(error)[:SHOWN]}"
     if isinstance(error, ModelHTTPError):
         return map_status(error, words)
-    if isinstance(error, ModelConnectionError | ModelRequestTimeout):
+    if isinstance(error, ModelConnectionError):
+        return ModelUnavailableError(words, reached=False)
+    if isinstance(error, ModelRequestTimeout):
         return ModelUnavailableError(words)
     if isinstance(error, ModelQuotaExceededError | UserError):
         return ModelRejectedError(words)

@@ -185,11 +185,12 @@ class SegmentStore(Protocol):
         error: str,
         *,
         retry_at: datetime | None,
-        max_attempts: int,
+        max_attempts: int | None,
         usage: Usage | None = None,
     ) -> SegmentState:
         """Count a failed attempt: the segment waits until `retry_at`, or has failed after the last; give its state.
 
+        Without `max_attempts` it only waits: the fault isn't its own, and no attempt is counted.
         Raise LeaseLostError as `complete_segment` does.
         """
         ...

@@ -138,6 +138,8 @@ def require_lease(connection: sqlite3.Connection, lease: LeasedSegment) -> int:
 
 
 def write_usage(connection: sqlite3.Connection, usage: Usage) -> None:
+    if not usage.calls:
+        return
     connection.execute(
         "INSERT INTO usage VALUES (?, ?, ?, ?, ?) ON CONFLICT (stage, model) DO UPDATE SET calls = calls + excluded.calls, "
         "input_tokens = input_tokens + excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens",

@@ -166,12 +166,13 @@ class SqliteSegmentStore:
         error: str,
         *,
         retry_at: datetime | None,
-        max_attempts: int,
+        max_attempts: int | None,
         usage: Usage | None = None,
     ) -> SegmentState:
         with self._database.write() as connection:
-            attempts = require_lease(connection, lease) + 1
-            state = SegmentState.FAILED if attempts >= max_attempts else SegmentState.PENDING
+            attempts = require_lease(connection, lease) + (max_attempts is not None)
+            has_failed = max_attempts is not None and attempts >= max_attempts
+            state = SegmentState.FAILED if has_failed else SegmentState.PENDING
             connection.execute(
                 f"UPDATE segment_state SET state = ?, attempts = ?, last_error = ?, retry_at = ?, {FREE}, "
                 "updated_at = ? WHERE encoding_row = ? AND segment_row = ?",

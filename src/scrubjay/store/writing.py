@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from typing import TYPE_CHECKING
 
 from scrubjay.datatypes import Session
@@ -10,9 +11,9 @@ from scrubjay.errors import EmbedderMismatchError, StoreBusyError, TurnConflictE
 from scrubjay.store import rows
 
 if TYPE_CHECKING:
-    import sqlite3
+    from collections.abc import Sequence
 
-    from scrubjay.datatypes import EmbedderIdentity, NewTurn, PreparedTurn, Turn
+    from scrubjay.datatypes import EmbedderIdentity, IndexedPassage, NewTurn, PreparedTurn, Turn
 
 SELECT_TURNS = f"SELECT {rows.TURN_COLUMNS} FROM turn JOIN session USING (session_row)"
 
@@ -28,21 +29,35 @@ def write_turn(connection: sqlite3.Connection, item: PreparedTurn, *, added_at: 
         raise StoreBusyError(
             "a turn was forgotten by another process while it was added again: add it once more"
         )
-    if session is None:
-        cursor = connection.execute("INSERT INTO session (session_id) VALUES (?)", (item.session_id,))
-        session = (int(cursor.lastrowid or 0), 0)
-    session_row, next_position = session
+    session_row, next_position = session or (insert_session(connection, item.session_id), 0)
+    position = next_position if item.turn.index is None else item.turn.index
+    turn_id = item.turn.turn_id or f"{item.session_id}:{position}"
+    try:
+        turn_row = insert_turn(connection, item, (turn_id, session_row, position), added_at=added_at)
+    except sqlite3.IntegrityError as error:  # the id made of its place was given to another turn
+        raise TurnConflictError(turn_id, field="place") from error
+    insert_passages(connection, turn_row, item.passages)
+    connection.execute(
+        "UPDATE session SET next_position = max(next_position, ?) WHERE session_row = ?",
+        (position + 1, session_row),
+    )
+    return turn_id, True
+
+
+def insert_session(connection: sqlite3.Connection, session_id: str) -> int:
+    cursor = connection.execute("INSERT INTO session (session_id) VALUES (?)", (session_id,))
+    return int(cursor.lastrowid or 0)
+
+
+def insert_turn(
+    connection: sqlite3.Connection, item: PreparedTurn, place: tuple[str, int, int], *, added_at: int
+) -> int:
+    """Write a turn under its id, its session's row and its position in it; give its row."""
     turn = item.turn
-    position = next_position if turn.index is None else turn.index
-    turn_id = turn.turn_id or f"{item.session_id}:{position}"
-    if turn.turn_id is None and find_by_id(connection, turn_id) is not None:
-        raise TurnConflictError(turn_id, field="place")
     cursor = connection.execute(
         "INSERT INTO turn VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",  # in no segment yet
         (
-            turn_id,
-            session_row,
-            position,
+            *place,
             turn.role.value,
             rows.optional_sql_text(turn.speaker),
             rows.to_sql_text(turn.text),
@@ -55,7 +70,12 @@ def write_turn(connection: sqlite3.Connection, item: PreparedTurn, *, added_at: 
             item.flags,
         ),
     )
-    turn_row = cursor.lastrowid
+    return int(cursor.lastrowid or 0)
+
+
+def insert_passages(
+    connection: sqlite3.Connection, turn_row: int, passages: Sequence[IndexedPassage]
+) -> None:
     connection.executemany(
         "INSERT INTO passage VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
@@ -69,14 +89,9 @@ def write_turn(connection: sqlite3.Connection, item: PreparedTurn, *, added_at: 
                 p.counts.tobytes(),
                 p.vector.tobytes(),
             )
-            for p in item.passages
+            for p in passages
         ],
     )
-    connection.execute(
-        "UPDATE session SET next_position = max(next_position, ?) WHERE session_row = ?",
-        (position + 1, session_row),
-    )
-    return turn_id, True
 
 
 def require_embedder(given: EmbedderIdentity, *, stored: EmbedderIdentity) -> None:
@@ -108,8 +123,8 @@ def find_by_id(connection: sqlite3.Connection, turn_id: str) -> Turn | None:
 def find_by_place(
     connection: sqlite3.Connection, session: tuple[int, int] | None, index: int | None
 ) -> Turn | None:
-    if session is None or index is None:
-        return None
+    if session is None or index is None or index >= session[1]:
+        return None  # no turn lies at or past the next free position
     row = connection.execute(
         f"{SELECT_TURNS} WHERE turn.session_row = ? AND turn.position = ?", (session[0], index)
     ).fetchone()
