@@ -18,6 +18,11 @@ def create_turn_log(connection: sqlite3.Connection) -> None:
     AUTOINCREMENT keeps a row number from being used twice, so that "rows after N" finds all that is new.
     A passage's term hashes and vector lie in its own row: deleting the row deletes every trace of its words.
     """
+    create_turn_tables(connection)
+    create_passage_tables(connection)
+
+
+def create_turn_tables(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
     connection.execute(
         "CREATE TABLE migration (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)",
@@ -52,6 +57,9 @@ def create_turn_log(connection: sqlite3.Connection) -> None:
         )
         """
     )
+
+
+def create_passage_tables(connection: sqlite3.Connection) -> None:
     connection.execute(
         """
         CREATE TABLE passage (
