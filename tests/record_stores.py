@@ -209,6 +209,7 @@ def complete(
         nodes,
         record_index=[index_text(item.text) for item in records],
         node_index=[index_text(node.text) for node in nodes],
+        embedder=EMBEDDER,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from scrubjay.datatypes import LinkKind
 from scrubjay.errors import SettingsError
 from scrubjay.settings import CHAIN_PRESETS, ChainSettings, Settings
 
-PLAIN = ChainSettings(coverage=0, thrift=0)
+PLAIN = ChainSettings(coverage=0, thrift=0, least_relevance=0, least_promise=0)
 
 
 def organise(
@@ -61,7 +63,7 @@ def test_every_link_has_its_reason(turns: list[Said], question: str, chosen: Cha
 def test_without_a_budget_all_candidates_are_anchors() -> None:
     """Tokens and anchors are bounded only where asked."""
     assert len(organise(TALK, "pottery class", PLAIN).links) == len(TALK)
-    few = ChainSettings(anchors=2, candidates=5)
+    few = replace(PLAIN, anchors=2, candidates=5)
     assert len(organise(TALK, "pottery class", few).links) == 2
 
 
@@ -73,6 +75,31 @@ def test_relevance_alone_takes_the_order_of_relevance() -> None:
     assert [link.row for link in chosen] == scores.order.tolist()
 
 
+def test_a_turn_that_is_surely_no_evidence_is_no_anchor() -> None:
+    """A chain ends where turns are too unlikely to be evidence, however many tokens are left."""
+    scores, table, lexical = ask(TALK, "Which class did Ana join?")
+    bounded = replace(PLAIN, least_relevance=0.01)
+    rows = {link.row for link in build_chain(scores, table, lexical.term_sets, bounded).links}
+    assert rows == set(np.flatnonzero(scores.relevance >= 0.01).tolist())
+    assert 0 < len(rows) < len(TALK)
+
+
+def test_a_question_that_nothing_answers_has_an_empty_chain() -> None:
+    """Where no turn is likely enough, nothing is shown, not the least bad."""
+    assert organise(TALK, "xyzzy", ChainSettings()).links == ()
+    assert organise(TALK, "Which class did Ana join?", ChainSettings()).links != ()
+
+
+def test_what_is_left_out_changes_nothing_about_the_rest() -> None:
+    """Anchors above the floor are chosen in the order they have without one."""
+    free = organise(TALK, "Which class did Ana join?", replace(PLAIN, thrift=0.1, coverage=0.05))
+    held = organise(TALK, "Which class did Ana join?", ChainSettings())
+    first = sorted(free.links, key=lambda link: link.rank)[: len(held.links)]
+    assert [link.row for link in sorted(held.links, key=lambda link: link.rank)] == [
+        link.row for link in first
+    ]
+
+
 def test_diversity_passes_over_a_repetition() -> None:
     """Of two anchors, the second isn't the first said again."""
     turns = [
@@ -80,9 +107,9 @@ def test_diversity_passes_over_a_repetition() -> None:
         Said(session=1, position=0, text="The pottery class in the mill starts Tuesday"),
         Said(session=2, position=0, text="Pottery made my sister happy all autumn"),
     ]
-    two = ChainSettings(anchors=2, coverage=0, thrift=0)
+    two = replace(PLAIN, anchors=2)
     assert {link.row for link in organise(turns, "pottery class mill", two).links} == {0, 1}
-    diverse = ChainSettings(anchors=2, coverage=0, thrift=0, diversity=5)
+    diverse = replace(PLAIN, anchors=2, diversity=5)
     assert {link.row for link in organise(turns, "pottery class mill", diverse).links} == {0, 2}
 
 

@@ -22,6 +22,7 @@ from scrubjay.settings import PlanSettings
 
 GOLDEN = Path(__file__).parent / "golden"
 SETTINGS = PlanSettings()
+QUESTION = "What does Ana eat?"
 NOW = datetime(2024, 3, 12, 10, 30, 45, tzinfo=timezone(timedelta(hours=2)))
 
 
@@ -29,9 +30,7 @@ def route(**fields: Any) -> dict[str, Any]:
     return {"goal": "what Ana eats", "queries": ["Ana's food"], **fields}
 
 
-def read(
-    *routes: Any, question: str = "What does Ana eat?", settings: PlanSettings = SETTINGS, **fields: Any
-) -> Plan:
+def read(*routes: Any, question: str = QUESTION, settings: PlanSettings = SETTINGS, **fields: Any) -> Plan:
     reply = PlanReply.model_validate({"question_type": "single", "routes": list(routes), **fields})
     return read_plan(reply, question, now=NOW, settings=settings)
 
@@ -251,7 +250,14 @@ def test_one_call_makes_a_plan() -> None:
 )
 def test_a_route_may_be_written_in_many_ways(written: Any) -> None:
     """Other names for keys, bare strings, unknown kinds and impossible dates do not lose a route."""
-    assert read(written).routes == (Route(goal="what Ana eats", queries=("Ana's food",)),)
+    assert read(written).routes == (Route(goal="what Ana eats", queries=(QUESTION, "Ana's food")),)
+
+
+def test_a_single_route_looks_for_the_question_too() -> None:
+    """A poor query of the model loses nothing; of several routes each looks only for its part."""
+    assert read(route(queries=["Ana's food", QUESTION.lower()])).routes[0].queries == (QUESTION, "Ana's food")
+    several = read(route(), route(goal="what Ben eats", queries=["Ben's food"])).routes
+    assert [found.queries for found in several] == [("Ana's food",), ("Ben's food",)]
 
 
 def test_a_query_may_stand_for_the_goal_and_the_goal_for_a_query() -> None:
@@ -323,7 +329,8 @@ def test_limits() -> None:
     found = read(
         route(queries=["a", "b", "c", "d" * 9], entities=["x", "y"], topics="p, q"), settings=settings
     ).routes[0]
-    assert (found.goal, found.queries, found.entities, found.topics) == ("what ", ("a", "b"), ("x",), ("p",))
+    assert (found.goal, found.queries) == ("what ", (QUESTION, "a", "b"))
+    assert (found.entities, found.topics) == (("x",), ("p",))
 
 
 def test_unknown_type_is_other() -> None:

@@ -320,6 +320,7 @@ def test_complete_whole_or_nothing(backend: Backend) -> None:
             nodes,
             record_index=[index_text("one")],
             node_index=[],
+            embedder=EMBEDDER,
         )
     assert (list(backend.records.records()), backend.segments.usage()) == ([], ())
     assert complete(backend, leased, given).new == 1

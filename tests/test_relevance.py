@@ -11,9 +11,11 @@ from ranking_examples import TALK, Said, ask
 
 from scrubjay.datatypes import Role
 from scrubjay.lexical import LexicalMatch
+from scrubjay.memory import Memory
 from scrubjay.question import read_question
-from scrubjay.relevance import SIGNALS, read_channels, unpack
-from scrubjay.settings import RelevanceSettings, RelevanceWeights
+from scrubjay.relevance import SIGNALS, read_channels, unpack, weigh_signals, weighted_sum
+from scrubjay.scores import relevant_rows
+from scrubjay.settings import ChainSettings, RelevanceSettings, RelevanceWeights
 
 words = st.sampled_from(
     [
@@ -192,3 +194,66 @@ def test_masks_unpack_to_a_column_a_term() -> None:
     """Bits become 0 and 1, in order, 64 at most."""
     assert unpack(np.array([5], np.uint64), 3).tolist() == [[1, 0, 1]]
     assert unpack(np.array([5], np.uint64), 90).shape == (1, 64)
+
+
+def test_rivals_make_a_turn_less_likely_and_keep_the_order() -> None:
+    """A turn said once is likelier to be meant than each of five that say the same; which leads stays as it was."""
+    once = [*TALK, *(Said(session=9 + place, position=0, text="Fine, thanks.") for place in range(4))]
+    often = [*TALK, *(replace(TALK[4], session=9 + place, position=0) for place in range(4))]
+    question = "Which class did Ana sign up for?"
+    assert ask(often, question)[0].relevance[4] < ask(once, question)[0].relevance[4]
+    alone, rivalled = (
+        ask(TALK, question, settings=RelevanceSettings(rivalry=rivalry))[0] for rivalry in (0, 0.76)
+    )
+    assert alone.order.tolist() == rivalled.order.tolist()
+    assert alone.promise == rivalled.promise
+    assert np.all(rivalled.relevance <= alone.relevance)
+
+
+def test_a_turn_of_a_large_memory_is_less_likely_than_the_same_of_a_small_one() -> None:
+    """The odds of a turn are shared out over all that could be meant; below a hundred turns, over a hundred."""
+    signals = np.ones((3, len(SIGNALS)))
+    small, hundred, large = (
+        weigh_signals(signals, RelevanceSettings(), among=among) for among in (3, 100, 100_000)
+    )
+    assert small.tolist() == hundred.tolist()
+    np.testing.assert_allclose(hundred - large, np.log(1000))
+
+
+def test_what_a_filter_leaves_is_the_memory_that_odds_are_shared_out_over() -> None:
+    """Turns outside a filter couldn't be meant and take no odds."""
+    turns = [Said(session=place, position=0, text=f"Fine, thanks. {place}") for place in range(300)]
+    allowed = np.arange(309) < 9
+    question = "Which class did Ana sign up for?"
+    free, filtered = (ask([*TALK, *turns], question, allowed=mask)[0] for mask in (None, allowed))
+    assert filtered.promise > free.promise
+
+
+def test_where_nothing_looks_like_evidence_nothing_is_relevant() -> None:
+    """A question of nonsense has no rows to show; a question that is answered has, down to the floor."""
+    nonsense, asked = (ask(TALK, text)[0] for text in ("xyzzy", "Which class did Ana sign up for?"))
+    assert relevant_rows(nonsense, ChainSettings()).tolist() == []
+    rows = relevant_rows(asked, ChainSettings())
+    assert rows.tolist() == asked.order[: len(rows)].tolist()
+    assert asked.relevance[rows].min() >= ChainSettings().least_relevance
+    assert len(relevant_rows(asked, ChainSettings(least_relevance=0.99))) == 0
+    assert ask([], "anything")[0].promise == 0
+
+
+def test_a_search_for_what_was_never_said_finds_nothing() -> None:
+    """Through the whole read path, with the shipped embedder."""
+    with Memory(":memory:") as memory:
+        for turn in TALK:
+            memory.add(
+                {"role": "user", "content": turn.text, "name": turn.speaker}, session_id=str(turn.session)
+            )
+        assert memory.search("xyzzy") == ()
+        assert memory.recall("xyzzy").text == ""
+        assert memory.search("Which class did Ana sign up for?")[0].turn.text == TALK[4].text
+
+
+def test_a_weighted_sum_is_the_product_of_rows_and_weights() -> None:
+    """It is what `@` gives, but for the last digits."""
+    rows = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert weighted_sum(rows, np.array([1, 10, 100], np.float32)).tolist() == [210, 543]
+    assert weighted_sum(rows[:, :0], np.zeros(0, np.float32)).tolist() == [0, 0]

@@ -13,11 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrubjay.bench.segmentation import (
-    CallShape,
     LabelledSession,
-    boundaries_of,
     count_matches,
-    count_sent_tokens,
     cut_at_random,
     cut_evenly,
     cut_session,
@@ -554,18 +551,6 @@ def test_even_and_random_cuts_have_the_number_asked_for() -> None:
     assert all(
         0 < place < len(session.turns) for session, row in zip(both, drawn, strict=True) for place in row
     )
-
-
-def test_a_dry_run_counts_prompt_reference_and_segment() -> None:
-    """The first call of a session has no reference context; the next one has the note and the records so far."""
-    segments = segment_turns([make_turn(place, tokens=600) for place in range(2)], fresh(), PAPER).segments
-    assert boundaries_of(segments) == []
-    segments = segment_turns(
-        [make_turn(place, tokens=600) for place in range(2)], fresh(), PAPER, flush=True
-    ).segments
-    shape = CallShape(prompt=900, note=300, record=40, records_per_turn=1)
-    assert boundaries_of(segments) == [1]
-    assert count_sent_tokens(segments, shape) == (900 + 600) + (900 + 600 + 300 + 40)
 
 
 def read_two(directory: Path, recorded: object | None = None) -> list[LabelledSession]:

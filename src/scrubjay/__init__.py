@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from scrubjay._version import __version__
 
 if TYPE_CHECKING:
+    from scrubjay.answer import Answer
     from scrubjay.datatypes import Hit, Link, NewTurn, Role, Session, TimeRange, Turn
     from scrubjay.errors import ScrubJayError
     from scrubjay.evidence import Evidence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from scrubjay.settings import Settings
 
 HOME_OF_NAME = {
+    "Answer": "scrubjay.answer",
     "Evidence": "scrubjay.evidence",
     "Hit": "scrubjay.datatypes",
     "Link": "scrubjay.datatypes",
@@ -39,6 +41,7 @@ HOME_OF_NAME = {
 """The public names, loaded when first used, so that importing the package costs next to nothing."""
 
 __all__ = [
+    "Answer",
     "Evidence",
     "Hit",
     "Link",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scrubjay.datatypes import LinkKind
+from scrubjay.scores import relevant_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +100,8 @@ class Selection:
     def __init__(
         self, scores: TurnScores, prices: NDArray[np.int32], term_sets: TermSets, settings: ChainSettings
     ) -> None:
-        self.rows: Rows = scores.order[: settings.candidates]
+        candidates = scores.order[: settings.candidates]
+        self.rows: Rows = relevant_rows(scores, settings)[: settings.candidates]
         self.chosen = 0
         self._settings = settings
         self._prices = prices[self.rows].astype(np.float64)
@@ -109,7 +111,7 @@ class Selection:
         self._new = bits.astype(np.float64) * (idf / max(float(idf.sum()), LEAST_ODDS))
         self._similar = np.zeros(len(self.rows))
         self._sets = Overlap(term_sets(self.rows)) if settings.diversity and len(self.rows) else None
-        self._relevance = spread_relevance(scores.relevance[self.rows])
+        self._relevance = spread_relevance(scores.relevance[candidates])[: len(self.rows)]
         self._thrift = np.maximum(self._prices, 1) ** -settings.thrift
         self._closed = np.zeros(len(self.rows), np.bool_)
         self._gain = self._weigh()

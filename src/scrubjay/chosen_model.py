@@ -19,6 +19,11 @@ class ChosenModel:
         self._own: ChatModel | None = None
         self._lock = threading.Lock()
 
+    @property
+    def is_configured(self) -> bool:
+        """Whether there is a model to ask."""
+        return self._given is not None or self._settings.model is not None
+
     def get(self) -> ChatModel:
         """Give the model; raise SettingsError where none was given or is configured."""
         from scrubjay.llm import load_model

@@ -128,7 +128,7 @@ def plan_consolidation(path: WritePath, ends: SessionEnds) -> ConsolidationPlan:
     encoder = path.settings.encoder
     groups = planned_groups(path, ends)
     calls = given = made = 0
-    made_in: Counter[str] = Counter()  # tokens of records of each session
+    known_of: Counter[str] = Counter()  # tokens of what later segments of each session may refer to
     for turns in groups:
         session_id = turns[0].session_id
         for batch in split_oversized(turns, encoder):
@@ -136,10 +136,10 @@ def plan_consolidation(path: WritePath, ends: SessionEnds) -> ConsolidationPlan:
             if request is None:
                 continue
             system, spoken = count_tokens([request.system, request.user])
-            known = min(made_in[session_id], encoder.reference_characters // CHARACTERS_PER_TOKEN)
+            known = min(known_of[session_id], encoder.reference_characters // CHARACTERS_PER_TOKEN)
             reply = round(spoken * encoder.output_share)
             calls, given, made = calls + 1, given + system + spoken + known, made + reply
-            made_in[session_id] += reply
+            known_of[session_id] += round(spoken * encoder.reference_share)
     return ConsolidationPlan(segments=len(groups), calls=calls, input_tokens=given, output_tokens=made)
 
 
@@ -332,7 +332,12 @@ class Consolidation:
         count = len(encoding.records)
         try:
             written = self._path.segments.complete_segment(
-                lease, encoding, nodes, record_index=index[:count], node_index=index[count:]
+                lease,
+                encoding,
+                nodes,
+                record_index=index[:count],
+                node_index=index[count:],
+                embedder=self._path.embedder.identity,
             )
         except LeaseLostError:  # encoded by another meanwhile, or its turns forgotten: only the cost is kept
             self._path.segments.add_usage(encoding.usage)

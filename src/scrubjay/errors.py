@@ -26,6 +26,7 @@ ScrubJayError
 │   │   └── ModelClosedError          closed by us while, or before, it was asked
 │   ├── ModelRejectedError            the provider won't take the request: key, name, quota
 │   └── ModelReplyError               the reply can't be used, asked twice
+├── RerankerError                     a reranker failed; the order it was given stands
 └── MissingExtraError (also ImportError)  an optional package isn't installed
 """
 
@@ -201,6 +202,10 @@ class ModelRejectedError(ModelError):
 
 class ModelReplyError(ModelError):
     """The model's reply can't be used, though it was told what is wrong with it."""
+
+
+class RerankerError(ScrubJayError):
+    """A reranker failed, or its reply can't be used; the order it was given stands."""
 
 
 class MissingExtraError(ScrubJayError, ImportError):

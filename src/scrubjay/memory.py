@@ -1,19 +1,19 @@
 """One user's memory: the two paths, WRITE (add) and READ (recall), each read from top to bottom.
 
-This is the only module that puts stages together, and the only one that falls back when a stage fails;
-each fallback is told in the evidence's trace.
+Stages are put together here, in consolidation.py, planning.py and reading.py; only these fall back where a stage
+fails, and each fallback is told in the evidence's trace.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
-from scrubjay import embed, formats
+from scrubjay import embed
 from scrubjay.background import list_failing, open_background
 from scrubjay.chosen_model import ChosenModel
-from scrubjay.context import render_context
 from scrubjay.corpus import CorpusCache
 from scrubjay.datatypes import (
     AddReport,
@@ -24,27 +24,26 @@ from scrubjay.datatypes import (
     SessionEnds,
     WritePath,
 )
-from scrubjay.dates import find_time_range
-from scrubjay.errors import EmbedderMismatchError, InputError, NotFoundError
-from scrubjay.evidence import Evidence
+from scrubjay.errors import EmbedderMismatchError, NotFoundError
 from scrubjay.indexing import prepare_turns
-from scrubjay.question import require_askable
-from scrubjay.reading import find_turns, organise_chain
+from scrubjay.planning import Planner
+from scrubjay.reading import ReadPath, ask, is_planned, read_evidence, search_turns
+from scrubjay.record_corpus import RecordCache
 from scrubjay.reembedding import stage_all
-from scrubjay.results import Found, chain_items, make_hits, make_links, order_rows
 from scrubjay.settings import Settings
 from scrubjay.store.connection import IN_MEMORY, Database
 from scrubjay.store.records import SqliteRecordStore
 from scrubjay.store.segments import SqliteSegmentStore
 from scrubjay.store.sqlite import SqliteStore
 from scrubjay.trace import Trace, ignore_progress
-from scrubjay.turns import TurnLike, read_turns, require_id, require_one_filter
+from scrubjay.transfer import read_file, write_file
+from scrubjay.turns import TurnLike, join_reports, read_turns, require_id, require_one_filter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from types import TracebackType
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TextIO
 
+    from scrubjay.answer import Answer, AnswerStream, AnswerTask, RecallOptions
     from scrubjay.datatypes import (
         ConsolidationPlan,
         ConsolidationReport,
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
         TimeRange,
         Turn,
     )
+    from scrubjay.evidence import Evidence
     from scrubjay.llm import ChatModel
     from scrubjay.store import RecordStore, SegmentStore
 
@@ -100,6 +100,8 @@ class Memory:
             self._database.close()
             raise
         self._corpus = CorpusCache(self.settings.lexical)
+        self._record_corpus = RecordCache(self.settings.lexical)
+        self._planner = Planner(self._model, self.settings)
 
     # --- WRITE ---
 
@@ -118,10 +120,7 @@ class Memory:
     def add_many(
         self, turns: Iterable[tuple[str, NewTurn]], *, advance: Callable[[int], None] = ignore_progress
     ) -> AddReport:
-        """Store turns of many sessions, each given with its session's id, a transaction a batch.
-
-        `advance` is told after each batch how many are stored.
-        """
+        """Store turns, each with its session's id, a transaction a batch; tell `advance` how many are stored by then."""
         reports: list[AddReport] = []
         batch: list[tuple[str, NewTurn]] = []
         for session_id, turn in turns:
@@ -133,18 +132,13 @@ class Memory:
                 advance(sum(len(report.turn_ids) for report in reports))
         reports.append(self._append(batch))
         advance(sum(len(report.turn_ids) for report in reports))
-        return AddReport(
-            turn_ids=tuple(turn_id for report in reports for turn_id in report.turn_ids),
-            added=sum(report.added for report in reports),
-            unchanged=sum(report.unchanged for report in reports),
-        )
+        return join_reports(reports)
 
     def _append(self, turns: list[tuple[str, NewTurn]]) -> AddReport:
         embedder = self._embedder
         known = self._store.known(turns)  # adding again is free: nothing is embedded twice
-        prepared = prepare_turns(
-            turns, known=known, embedder=embedder, passage_tokens=self.settings.passage_tokens
-        )
+        passage_tokens = self.settings.passage_tokens
+        prepared = prepare_turns(turns, known=known, embedder=embedder, passage_tokens=passage_tokens)
         try:
             report = self._store.append(prepared)
         except EmbedderMismatchError:
@@ -206,44 +200,59 @@ class Memory:
 
     # --- READ ---
 
-    def recall(
+    def recall(  # noqa: PLR0913 -- each is the choice of whoever asks
         self,
         question: str,
         *,
+        strategy: str | None = None,
         max_tokens: int | None = None,
         deadline: float | None = None,
         now: datetime | None = None,
         time_range: TimeRange | None = None,
+        recent: Sequence[str] = (),
     ) -> Evidence:
-        """Build the chain of evidence for a question (CoD); nothing is written.
+        """Organise the evidence for a question: a chain of turns (CoD), or records and turns by a plan (LycheeMemory V2).
 
-        The context has at most `max_tokens` tokens. After `deadline` seconds the chain is not organised further:
-        the most relevant turns are taken, and the trace says so. Words like "last week" count from `now`.
-        `time_range` leaves out all that was not said in it. Raise QuestionError for what can't be asked.
+        `strategy` is "chain", "planned", or "auto": planned where there are records. A plan takes one model call, where
+        a model is configured; `recent` lines of the conversation are for it alone. The context has at most `max_tokens`.
+        After `deadline` seconds a cheaper path is taken, and the trace says so. Words like "last week" count from `now`;
+        `time_range` leaves out all that was not said in it. Nothing is written. Raise QuestionError.
         """
-        budget = self.settings.context.max_tokens if max_tokens is None else max_tokens
-        require_askable(question, most=budget, deadline=deadline)
-        trace = Trace(deadline=deadline)
-        with self._corpus.lock:
-            found = self._find(question, now=now, time_range=time_range, trace=trace)
-            chain = organise_chain(found, self.settings, budget=budget, trace=trace)
-            turns = self._turns_of(found, [link.row for link in chain.links])
-        if turns is None:
-            return self.recall(
-                question, max_tokens=max_tokens, deadline=deadline, now=now, time_range=time_range
-            )
-        with trace.stage("context"):
-            items = chain_items(found, chain, turns, whole_tokens=self.settings.context.whole_turn_tokens)
-            context = render_context(items, max_tokens=budget, count_tokens=embed.count_tokens)
-        return Evidence(
-            question=question,
-            strategy="chain",
-            links=make_links(found, chain, items, context),
-            text=context.text,
-            tokens=context.tokens,
-            max_tokens=budget,
-            time_range=found.time_range,
-            trace=trace.stages,
+        most = self.settings.context.max_tokens if max_tokens is None else max_tokens
+        asked = ask(question, most=most, deadline=deadline, now=now, time_range=time_range)
+        trace, path = Trace(deadline=deadline), self._read_path()
+        if is_planned(strategy or self.settings.strategy, path):
+            plan, usage = self._planner.plan(question, now=asked.now, recent=recent, trace=trace)
+            asked = replace(asked, plan=plan, usage=usage)
+        return read_evidence(asked, path, trace)
+
+    def answer(self, question: str, **options: Unpack[RecallOptions]) -> Answer:
+        """Answer a question from what `recall` finds for it, by one more model call; options are those of `recall`.
+
+        Where nothing is found nobody is asked. Raise SettingsError where no model is configured, and a ModelError
+        where the call fails.
+        """
+        from scrubjay.answer import answer_question
+
+        return answer_question(self._answer_task(question, options))
+
+    def answer_stream(self, question: str, **options: Unpack[RecallOptions]) -> AnswerStream:
+        """Answer as `answer` does, piece by piece: iterate over what this gives, then read its `answer`."""
+        from scrubjay.answer import AnswerStream
+
+        return AnswerStream(self._answer_task(question, options))
+
+    def _answer_task(self, question: str, options: RecallOptions) -> AnswerTask:
+        from scrubjay.answer import AnswerTask
+
+        now = options.get("now") or datetime.now(UTC)
+        options["now"] = now
+        return AnswerTask(
+            evidence=self.recall(question, **options),
+            now=now,
+            recent=options.get("recent", ()),
+            model=self._model.get(),
+            settings=self.settings.answer,
         )
 
     def search(
@@ -256,38 +265,18 @@ class Memory:
         time_range: TimeRange | None = None,
     ) -> tuple[Hit, ...]:
         """Rank turns, best first, with their rank and score in each channel; what scores nothing is left out."""
-        require_askable(query, most=limit, deadline=None)
-        with self._corpus.lock:
-            found = self._find(query, now=now, time_range=time_range, trace=Trace())
-            rows = order_rows(found, by=by)[:limit].tolist()
-            turns = self._turns_of(found, rows)
-        if turns is None:
-            return self.search(query, limit=limit, by=by, now=now, time_range=time_range)
-        return make_hits(found, rows, turns)
+        asked = ask(query, most=limit, deadline=None, now=now, time_range=time_range)
+        return search_turns(asked, self._read_path(), by=by)
 
-    def _find(
-        self, question: str, *, now: datetime | None, time_range: TimeRange | None, trace: Trace
-    ) -> Found:
-        """Score every turn for a question: what its words and its vector find, and what stands around."""
-        with trace.stage("plan"):
-            named = time_range or find_time_range(question, now or datetime.now(UTC))
-            vector = self._embedder.embed([question])[0]
-        with trace.stage("index"):
-            corpus = self._corpus.current(self._store)
-        return find_turns(
-            question,
-            corpus,
-            self.settings,
-            vector=vector,
-            time_range=named,
-            narrow=time_range is not None,
-            trace=trace,
+    def _read_path(self) -> ReadPath:
+        return ReadPath(
+            turns=self._store,
+            records=self.records,
+            corpus=self._corpus,
+            record_corpus=self._record_corpus,
+            embedder=lambda: self._embedder,
+            settings=self.settings,
         )
-
-    def _turns_of(self, found: Found, rows: list[int]) -> list[Turn] | None:
-        """Give the turns of rows, or None where one was forgotten since they were found: then all is to be found anew."""
-        turns = list(self._store.turns(rows=found.corpus.turns.row[rows].tolist()))
-        return turns if len(turns) == len(rows) else None
 
     # --- the log ---
 
@@ -329,21 +318,11 @@ class Memory:
 
     def export(self, to: str | Path | TextIO) -> int:
         """Write every turn with all its fields as JSONL that `import_` reads without loss; give how many."""
-        if isinstance(to, str | Path):
-            require_elsewhere(Path(to), self.path)
-            with Path(to).open("w", encoding="utf-8", newline="\n") as stream:
-                return formats.write_export(self._store.turns(), stream)
-        return formats.write_export(self._store.turns(), to)
+        return write_file(self._store.turns(), to, memory=self.path)
 
     def import_(self, path: str | Path, *, format: str = "auto", skip_bad: bool = False) -> AddReport:  # noqa: A002 -- the command's word
         """Store a file of one conversation; importing it again adds only what is new. Raise FormatError."""
-        reading = formats.read_conversations(Path(path), format=format, skip_bad=skip_bad)
-        if len(reading.conversations) != 1:
-            raise InputError(
-                f"{path} holds {len(reading.conversations)} conversations: import each into its own memory"
-            )
-        sessions = reading.conversations[0].sessions
-        return self.add_many((session.session_id, turn) for session in sessions for turn in session.turns)
+        return self.add_many(read_file(Path(path), format_name=format, skip_bad=skip_bad))
 
     # --- care ---
 
@@ -366,17 +345,11 @@ class Memory:
         """Check that the file is sound and every turn is in every index; `scrub` rewrites it without old bytes."""
         faults = self._store.check()
         pending = self._database.scrub() if scrub else ""
-        return (
-            (*faults, Fault(check="no forgotten bytes are left", found=pending, remedy="try again"))
-            if pending
-            else faults
-        )
+        left = Fault(check="no forgotten bytes are left", found=pending, remedy="try again")
+        return (*faults, left) if pending else faults
 
     def reembed(
-        self,
-        embedder: str | embed.Embedder,
-        *,
-        advance: Callable[[int, int], None] = ignore_progress,
+        self, embedder: str | embed.Embedder, *, advance: Callable[[int, int], None] = ignore_progress
     ) -> int:
         """Give every passage a vector of another embedder; give how many there are.
 
@@ -423,14 +396,5 @@ class Memory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def require_elsewhere(target: Path, memory: str) -> None:
-    """Raise InputError where writing to `target` would destroy the memory."""
-    own = [] if memory == IN_MEMORY else [Path(f"{memory}{part}") for part in ("", "-wal", "-shm")]
-    if any(path.exists() and target.exists() and target.samefile(path) for path in own):
-        raise InputError(f"{target} is the memory itself: give another file to write to")

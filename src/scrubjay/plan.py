@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scrubjay.dates import find_time_range
@@ -31,6 +31,7 @@ __all__ = [
     "make_key",
     "plan_by_rules",
     "plan_with_model",
+    "without_type",
 ]
 
 BY_RULES = "rules"
@@ -83,6 +84,11 @@ def plan_by_rules(question: str, *, now: datetime) -> Plan:
     return Plan(
         question_type=find_question_type(question), routes=(route,), time_range=time_range, made_by=BY_RULES
     )
+
+
+def without_type(plan: Plan) -> Plan:
+    """Give the plan that knows nothing but the question (paper E.3, w/o query planner)."""
+    return replace(plan, question_type=QuestionType.SINGLE)
 
 
 def plan_with_model(

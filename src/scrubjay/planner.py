@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from scrubjay.asking import render_moment, render_question, render_recent
 from scrubjay.datatypes import DatePrecision, RecordType, Role, TimeRange, Usage
 from scrubjay.dates import find_time_range
 from scrubjay.errors import ModelReplyError
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
 STAGE = "plan"
 BY_MODEL = "model"
-OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|recent)\b)", re.IGNORECASE)
-LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-CONTINUED = "\n  "  # later lines are indented: a line that begins at the margin is ours
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PRECISIONS = {
     4: DatePrecision.YEAR,
     7: DatePrecision.MONTH,
@@ -55,40 +51,22 @@ def build_request(
     question: str, *, now: datetime, recent: Sequence[str], settings: PlanSettings
 ) -> ChatRequest:
     """Put a question to the model, with the last lines of the conversation it belongs to."""
-    said = render_recent(recent, settings)
-    moment = f"{now.date()}, {WEEKDAYS[now.weekday()]}, {now:%H:%M} {now.tzname()}"
+    said = render_recent(recent, lines=settings.recent_lines, characters=settings.recent_characters)
     return ChatRequest(
         stage=STAGE,
         system=load_prompt("plan").format(
             most_routes=settings.most_routes, most_queries=settings.most_queries
         ),
-        user=f"Now: {moment}\n{said}<question>\n{quote(question.strip())}\n</question>",
+        user=f"Now: {render_moment(now)}\n{said}{render_question(question)}",
         max_output_tokens=settings.max_output_tokens,
     )
-
-
-def render_recent(recent: Sequence[str], settings: PlanSettings) -> str:
-    """Give as many of the latest lines as fit, in their order."""
-    lines: list[str] = []
-    left = settings.recent_characters
-    for text in reversed(recent[-settings.recent_lines :] if settings.recent_lines else []):
-        line = quote(f"- {text.strip()}")[:left]
-        left -= len(line)
-        if line:
-            lines.insert(0, line)
-    said = "\n".join(lines)
-    return f"<recent>\n{said}\n</recent>\n" if said else ""
-
-
-def quote(words: str) -> str:
-    """Keep what was said from ending the quotation or posing as a line of ours."""
-    return LINE_BREAK.sub(CONTINUED, OUR_TAGS.sub("&lt;", words))
 
 
 def read_plan(reply: PlanReply, question: str, *, now: datetime, settings: PlanSettings) -> Plan:
     """Make a plan of a reply, route by route: one that can't be used is left out, and its reason kept.
 
-    A time that the question names counts also where the model left it out.
+    A time that the question names counts also where the model left it out. A single route looks for the question's own
+    words too (paper B.2, query variants from q and the route); of several, each looks for a part of it.
     """
     whole = make_range(reply.time_range, now.tzinfo)
     routes: list[Route] = []
@@ -103,6 +81,8 @@ def read_plan(reply: PlanReply, question: str, *, now: datetime, settings: PlanS
             routes.append(route)
         else:
             dropped.append(f"route {number}: the same again, or more than {settings.most_routes}")
+    if len(routes) == 1:
+        routes = [replace(routes[0], queries=distinct((question, *routes[0].queries), most=None))]
     if whole is None and all(route.time_range is None for route in routes):
         whole = find_time_range(question, now)
     return Plan(
@@ -132,9 +112,12 @@ def make_route(item: RouteItem, *, now: datetime, settings: PlanSettings) -> Rou
     )
 
 
-def distinct(texts: Iterable[str], *, most: int) -> tuple[str, ...]:
-    """Give the first texts that differ by more than capitals."""
-    return tuple({text.casefold(): text for text in reversed(list(texts))}.values())[::-1][:most]
+def distinct(texts: Iterable[str], *, most: int | None) -> tuple[str, ...]:
+    """Give the first texts that differ by more than capitals, in their order."""
+    kept: dict[str, str] = {}
+    for text in texts:
+        kept.setdefault(text.casefold(), text)
+    return tuple(kept.values())[:most]
 
 
 def make_range(item: RangeItem | None, zone: tzinfo | None) -> TimeRange | None:

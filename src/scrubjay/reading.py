@@ -1,31 +1,246 @@
-"""READ, composed for one question over one corpus: recall → relevance → chain; called by memory.py."""
+"""READ, composed for one question over one memory: recall → relevance → chain, or a plan's routes → context; called by memory.py."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scrubjay.chain import build_chain
-from scrubjay.context import CLOSING, OPENING
+from scrubjay.confidence import measure_confidence
+from scrubjay.context import CLOSING, OPENING, render_context
+from scrubjay.dates import find_time_range
 from scrubjay.embed import count_tokens
-from scrubjay.question import as_seconds, read_question, said_within
+from scrubjay.errors import QuestionError
+from scrubjay.evidence import Evidence
+from scrubjay.planned import Grounds, recall_plan, select_evidence
+from scrubjay.planned_results import chosen_chain, chosen_records, make_record_links, record_items
+from scrubjay.question import as_seconds, read_question, require_askable, said_within
 from scrubjay.relevance import read_channels, score_turns
-from scrubjay.results import Found, find_best_passages, line_costs
+from scrubjay.results import (
+    Found,
+    chain_items,
+    find_best_passages,
+    line_costs,
+    make_hits,
+    make_links,
+    order_rows,
+)
+from scrubjay.trace import Trace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from scrubjay.chain import Chain
-    from scrubjay.corpus import Corpus
-    from scrubjay.datatypes import TimeRange
+    from scrubjay.corpus import Corpus, CorpusCache
+    from scrubjay.datatypes import Hit, RankBy, TimeRange, Turn, Usage
+    from scrubjay.embed import Embedder
+    from scrubjay.planned import Chosen
+    from scrubjay.record_corpus import RecordCache
+    from scrubjay.routes import Plan
     from scrubjay.settings import Settings
-    from scrubjay.trace import Trace
+    from scrubjay.store import RecordStore, Store
 
 HURRIED = "the deadline has passed: the most relevant turns, not organised further"
+AUTO, CHAIN, PLANNED = "auto", "chain", "planned"
 
 
-def find_turns(
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReadPath:
+    """What a read works with."""
+
+    turns: Store
+    records: RecordStore
+    corpus: CorpusCache
+    record_corpus: RecordCache
+    embedder: Callable[[], Embedder]  # the one of now: asked while holding the corpus's lock
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question as the caller put it."""
+
+    question: str
+    most: int  # tokens of the context, or hits
+    time_range: TimeRange | None  # what it names, or the caller's
+    narrow: bool  # the caller's: nothing that was not said in it counts
+    now: datetime
+    plan: Plan | None = None  # None: the chain
+    usage: tuple[Usage, ...] = ()  # of the plan
+
+
+def ask(
+    question: str,
+    *,
+    most: int,
+    deadline: float | None,
+    now: datetime | None,
+    time_range: TimeRange | None,
+) -> Asked:
+    """Read what the caller asks; raise QuestionError for what can't be asked."""
+    require_askable(question, most=most, deadline=deadline)
+    now = now or datetime.now(UTC)
+    return Asked(
+        question=question,
+        most=most,
+        time_range=time_range or find_time_range(question, now),
+        narrow=time_range is not None,
+        now=now,
+    )
+
+
+def is_planned(strategy: str, path: ReadPath) -> bool:
+    """Say whether a read is planned, which "auto" is where there are records; raise QuestionError for no strategy."""
+    if strategy not in (AUTO, CHAIN, PLANNED):
+        raise QuestionError(f"a strategy is one of {AUTO}, {CHAIN}, {PLANNED}, found {strategy!r}")
+    if strategy != AUTO:
+        return strategy == PLANNED
+    with path.corpus.lock:
+        return len(path.record_corpus.current(path.records).records) > 0
+
+
+def read_evidence(asked: Asked, path: ReadPath, trace: Trace) -> Evidence:
+    """Find and organise the evidence; where turns or records were forgotten meanwhile, find all anew."""
+    while True:
+        plan = None if asked.plan is None or trace.is_late else asked.plan
+        evidence = read_chain(asked, path, trace) if plan is None else read_planned(asked, plan, path, trace)
+        if evidence is not None:
+            return evidence
+
+
+def read_chain(asked: Asked, path: ReadPath, trace: Trace) -> Evidence | None:
+    """Build a chain; give None where one of its turns was forgotten since it was found."""
+    settings = path.settings
+    with path.corpus.lock:
+        found = find_asked(asked, path, trace)
+        chain = organise_chain(found, settings, budget=asked.most, trace=trace)
+        turns = turns_of(found.corpus, [link.row for link in chain.links], path)
+    if turns is None:
+        return None
+    with trace.stage("context"):
+        items = chain_items(found, chain, turns, whole_tokens=settings.context.whole_turn_tokens)
+        context = render_context(items, max_tokens=asked.most, count_tokens=count_tokens)
+    return Evidence(
+        question=asked.question,
+        strategy=CHAIN,
+        links=make_links(found, chain, items, context),
+        text=context.text,
+        tokens=context.tokens,
+        max_tokens=asked.most,
+        time_range=found.time_range,
+        trace=trace.stages,
+        usage=asked.usage,
+        confidence=confidence_of(found, settings),
+        answerable_from=settings.confidence.answerable_from,
+    )
+
+
+def read_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> Evidence | None:
+    """Recall by a plan's routes; give None where a turn or record was forgotten since it was found."""
+    with path.corpus.lock:
+        chosen, grounds = choose_planned(asked, plan, path, trace)
+        chain, held = chosen_chain(chosen, grounds.corpus), chosen_records(chosen)
+        rows = [*held.last_turns, *(link.row for link in chain.links)]
+        turns = turns_of(grounds.corpus, rows, path)
+        records = path.records.records_at(grounds.records.records.row[list(held.rows)].tolist())
+    if turns is None or len(records) < len(held.rows):
+        return None
+    with trace.stage("context"):
+        whole, found = path.settings.context.whole_turn_tokens, chosen.recalled.found[0]
+        stated = record_items(held.picks, records, turns[: len(records)])
+        said = chain_items(found, chain, turns[len(records) :], whole_tokens=whole)
+        context = render_context([*stated, *said], max_tokens=asked.most, count_tokens=count_tokens)
+    links = make_links(found, chain, said, context, records=len(stated))
+    numbers = {link.turn.turn_id: link.number for link in links}
+    return Evidence(
+        question=asked.question,
+        strategy=PLANNED,
+        links=links,
+        text=context.text,
+        tokens=context.tokens,
+        max_tokens=asked.most,
+        time_range=plan.time_range,
+        trace=trace.stages,
+        records=make_record_links(chosen, held, stated, context, numbers),
+        question_type=plan.question_type.value,
+        usage=asked.usage,
+        confidence=confidence_of(found, path.settings),
+        answerable_from=path.settings.confidence.answerable_from,
+    )
+
+
+def choose_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> tuple[Chosen, Grounds]:
+    """Recall by every route of a plan and select; hold the corpus's lock."""
+    with trace.stage("embed"):
+        queries = list(dict.fromkeys(query for route in plan.routes for query in route.queries))
+        vectors = dict(zip(queries, path.embedder().embed(queries), strict=True))
+    with trace.stage("index"):
+        records = path.record_corpus.current(path.records)  # before the turns: these hold all theirs
+        corpus = path.corpus.current(path.turns)
+    grounds = Grounds(
+        corpus=corpus,
+        records=records,
+        settings=path.settings,
+        vectors=vectors,
+        narrow=asked.time_range if asked.narrow else None,
+        max_tokens=asked.most,
+    )
+    with trace.stage("recall"):
+        recalled = recall_plan(plan, grounds)
+    with trace.stage("select"):
+        return select_evidence(recalled, grounds), grounds
+
+
+def search_turns(asked: Asked, path: ReadPath, *, by: RankBy) -> tuple[Hit, ...]:
+    """Rank turns, best first; those forgotten meanwhile are found no more."""
+    while True:
+        with path.corpus.lock:
+            found = find_asked(asked, path, Trace())
+            rows = order_rows(found, path.settings.chain, by=by)[: asked.most].tolist()
+            turns = turns_of(found.corpus, rows, path)
+        if turns is not None:
+            return make_hits(found, rows, turns)
+
+
+def find_asked(asked: Asked, path: ReadPath, trace: Trace) -> Found:
+    """Score every turn for a question; hold the corpus's lock."""
+    with trace.stage("embed"):
+        vector = path.embedder().embed([asked.question])[0]
+    with trace.stage("index"):
+        corpus = path.corpus.current(path.turns)
+    return find_turns(
+        asked.question,
+        corpus,
+        path.settings,
+        vector=vector,
+        time_range=asked.time_range,
+        narrow=asked.narrow,
+        trace=trace,
+    )
+
+
+def confidence_of(found: Found, settings: Settings) -> float:
+    """Reckon how likely a question can be answered, as its own words and whom it names find the turns."""
+    return measure_confidence(found.question, found.corpus.turns, found.scores, settings.confidence)
+
+
+def turns_of(corpus: Corpus, rows: Sequence[int], path: ReadPath) -> list[Turn] | None:
+    """Give the turns of rows, or None where one was forgotten since they were found."""
+    wanted = corpus.turns.row[list(rows)].tolist()
+    distinct = list(dict.fromkeys(wanted))
+    held = list(path.turns.turns(rows=distinct))
+    if len(held) < len(distinct):
+        return None
+    by_row = dict(zip(distinct, held, strict=True))
+    return [by_row[row] for row in wanted]
+
+
+def find_turns(  # noqa: PLR0913 -- what one question and one memory are made of
     text: str,
     corpus: Corpus,
     settings: Settings,

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     Signals = dict[str, NDArray[Any]]  # numbers and truths, a value a turn of the pool
 
-__all__ = ["SIGNALS", "read_channels", "score_turns", "turn_flags", "turn_signals", "weigh_signals"]
+__all__ = ["SIGNALS", "read_channels", "score_turns", "turn_flags", "turn_signals"]
 
 Column = TypeVar("Column", bound=np.generic)
+Real = TypeVar("Real", np.float32, np.float64)
 
 SIGNALS = tuple(weight.name for weight in fields(RelevanceWeights))
 """The columns of `turn_signals`; settings.RelevanceWeights says what each is."""
@@ -67,25 +68,45 @@ def score_turns(
     """Score every turn; those not `allowed` get 0 and stay out of the order."""
     pool = choose_pool(table, channels, settings, allowed=allowed)
     signals = turn_signals(question, table, channels, pool, settings)
-    return rank_pool(pool, weigh_signals(signals, settings), channels)
+    among = len(table) if allowed is None else int(np.count_nonzero(allowed))
+    return rank_pool(pool, weigh_signals(signals, settings, among=among), channels, settings)
 
 
-def weigh_signals(signals: NDArray[np.float64], settings: RelevanceSettings) -> NDArray[np.float64]:
-    """Return the log-odds that each turn of a pool is evidence.
+def weigh_signals(
+    signals: NDArray[np.float64], settings: RelevanceSettings, *, among: int
+) -> NDArray[np.float64]:
+    """Return the log-odds that each turn of a pool is evidence, were it the only one that looks so.
 
-    The more turns look like evidence, the fewer of them can be: part of the logarithm of their summed odds, and of 1
-    for there being none, is taken from each. That changes the odds of all turns of a question alike, never their order.
+    A turn taken from `among` many is the less likely the one that was meant: its odds are shared out over them.
     """
-    log_odds: NDArray[np.float64] = signals @ np.array(astuple(settings.weights)) + settings.bias
-    return log_odds - settings.rivalry * np.logaddexp.reduce(log_odds, initial=0.0)
+    log_odds = weighted_sum(signals, np.array(astuple(settings.weights))) + settings.bias
+    shared_out: NDArray[np.float64] = log_odds - np.log(max(among, settings.fewest_turns))
+    return shared_out
 
 
-def rank_pool(pool: Rows, log_odds: NDArray[np.float64], channels: Channels) -> TurnScores:
+def share_odds(log_odds: NDArray[np.float64], settings: RelevanceSettings) -> NDArray[np.float64]:
+    """Return the log-odds of turns that rival each other: where many look like evidence, most of them aren't.
+
+    Part of the logarithm of their summed odds, and of 1 for there being no evidence, is taken from each, so that
+    the odds of all turns of a question change alike, never their order.
+    """
+    rivals = float(np.logaddexp.reduce(log_odds, initial=0.0))
+    return log_odds - settings.rivalry * rivals
+
+
+def rank_pool(
+    pool: Rows, log_odds: NDArray[np.float64], channels: Channels, settings: RelevanceSettings
+) -> TurnScores:
     """Order the turns of a pool, the most likely first; all others score 0."""
     relevance = np.zeros(len(channels.lexical), np.float32)
-    relevance[pool] = 1 / (1 + np.exp(-log_odds))
+    relevance[pool] = logistic(share_odds(log_odds, settings))
     order = pool[np.lexsort((pool, -log_odds))]
-    return TurnScores(relevance=relevance, order=order, channels=channels)
+    promise = float(logistic(log_odds.max(initial=-np.inf)))
+    return TurnScores(relevance=relevance, order=order, promise=promise, channels=channels)
+
+
+def logistic(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 1 / (1 + np.exp(-log_odds))
 
 
 def choose_pool(
@@ -157,7 +178,7 @@ def session_signals(table: TurnTable, channels: Channels, pool: Rows, mixed: Flo
     bits = unpack(masks, len(channels.idf))
     held = bits.sum(axis=0)
     idf = np.log1p((len(every) - held + 0.5) / (held + 0.5)) * (channels.idf[:MASK_BITS] > 0)
-    share = bits @ idf / max(float(idf.sum()), TINY)
+    share = weighted_sum(bits, idf / max(float(idf.sum()), TINY))
     return {
         "session_best": best[session_of],
         "session_covered": share[np.searchsorted(every, sessions)[session_of]],
@@ -234,8 +255,13 @@ def at(values: NDArray[Column], rows: NDArray[np.int32], *, missing: int = 0) ->
 def covered_share(masks: Masks, idf: Floats) -> Floats:
     """Return which share of the question's IDF the terms in each mask make up."""
     weights = idf[:MASK_BITS] / np.float32(max(float(idf[:MASK_BITS].sum()), TINY))
-    share: Floats = unpack(masks, len(weights)) @ weights
-    return share
+    return weighted_sum(unpack(masks, len(weights)), weights)
+
+
+def weighted_sum(rows: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
+    """Return rows @ weights, the same on every machine: matrix products depend on the processor in the last digits."""
+    product: NDArray[Real] = np.sum(np.multiply(rows, weights), axis=1)
+    return product
 
 
 def unpack(masks: Masks, terms: int) -> Floats:

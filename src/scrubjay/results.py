@@ -9,6 +9,7 @@ import numpy as np
 
 from scrubjay.context import ContextItem
 from scrubjay.datatypes import ChannelScore, Hit, Link, LinkKind, RankBy
+from scrubjay.scores import relevant_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from scrubjay.datatypes import TimeRange, Turn
     from scrubjay.question import Question
     from scrubjay.scores import TurnScores
+    from scrubjay.settings import ChainSettings
 
 ELLIPSIS_TOKENS = 2  # of the marks of an excerpt
 RRF_KAPPA = 60.0  # paper, Table 14
@@ -42,10 +44,13 @@ def rank_scores(values: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[
     return len(values) - np.searchsorted(np.sort(values), values[rows], side="right") + 1
 
 
-def order_rows(found: Found, *, by: RankBy) -> NDArray[np.intp]:
-    """Give rows of turns, best first, by one way of ranking; those that score nothing are left out."""
+def order_rows(found: Found, settings: ChainSettings, *, by: RankBy) -> NDArray[np.intp]:
+    """Give rows of turns, best first, by one way of ranking; those that score nothing are left out.
+
+    By relevance, those that a chain would not take are left out too.
+    """
     if by is RankBy.RELEVANCE:
-        return found.scores.order
+        return relevant_rows(found.scores, settings)
     channels = found.scores.channels
     if by is RankBy.FUSED:
         every = np.arange(len(found.corpus.turns))
@@ -147,13 +152,22 @@ def order_sessions(found: Found, chain: Chain) -> dict[int, int]:
 
 
 def make_links(
-    found: Found, chain: Chain, items: Sequence[ContextItem], context: Context
+    found: Found, chain: Chain, items: Sequence[ContextItem], context: Context, *, records: int = 0
 ) -> tuple[Link, ...]:
-    """Give the links that the context shows, in the order of their numbers, each with its reason."""
-    numbers = {chain.links[place].row: number for number, place in enumerate(context.shown, start=1)}
-    channels = channel_scores(found, [chain.links[place].row for place in context.shown])
+    """Give the links that the context shows, in the order of their numbers, each with its reason.
+
+    So many `records` were given to the context before the turns.
+    """
+    rendered = [
+        (place - records, tokens)
+        for place, tokens in zip(context.shown, context.line_tokens, strict=True)
+        if place >= records
+    ]
+    first = 1 + len(context.shown) - len(rendered)
+    numbers = {chain.links[place].row: number for number, (place, _) in enumerate(rendered, start=first)}
+    channels = channel_scores(found, [chain.links[place].row for place, _ in rendered])
     links = []
-    for shown, (place, tokens) in enumerate(zip(context.shown, context.line_tokens, strict=True)):
+    for shown, (place, tokens) in enumerate(rendered):
         link, item = chain.links[place], items[place]
         terms = tuple(found.question.terms[term] for term in link.new_terms)
         anchor = numbers.get(link.anchor) if link.kind is LinkKind.NEIGHBOUR else None

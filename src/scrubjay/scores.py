@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+    from scrubjay.settings import ChainSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,4 +29,13 @@ class TurnScores:
 
     relevance: NDArray[np.float32]  # (n,) a probability; 0 outside the pool
     order: NDArray[np.intp]  # rows of the pool, most relevant first
+    promise: float  # probability of the best turn, had it no rivals; 0 without turns
     channels: Channels
+
+
+def relevant_rows(scores: TurnScores, settings: ChainSettings) -> NDArray[np.intp]:
+    """Return the rows that may be shown, most relevant first; none where nothing looks like evidence at all."""
+    if scores.promise < settings.least_promise:
+        return scores.order[:0]
+    likely = scores.relevance[scores.order] >= settings.least_relevance
+    return scores.order[: np.count_nonzero(likely)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from scrubjay.errors import SettingsError
+from scrubjay.reading_settings import ReadingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,26 +30,26 @@ class RelevanceWeights:
     Signals lie between 0 and 1 unless a comment says otherwise. "Mixed" is the mean of both channels, each over its best turn's.
     """
 
-    lexical: float = 1.1  # BM25 over the best turn's
-    lexical_mass: float = 0.75  # BM25 over the IDF of the question's terms: how much was found at all
-    dense: float = 0.5  # cosine over the best turn's
-    dense_standout: float = 0.65  # cosine, in standard deviations above the mean of all turns
-    previous_short: float = 1.7  # mixed score of the turn before, less the longer it is than `short_turn`
-    following_lexical: float = 0.35  # lexical of the turn after
-    previous_second: float = 0.5  # mixed score of the turn before the one before
-    following_second: float = 0.25  # mixed score of the turn after the one after
-    window_covered: float = 1.05  # share of the question's IDF found in the turn and both its neighbours
-    session_best: float = 0.9  # mixed score of the session's best turn
-    session_covered: float = 1.2  # share of the question's IDF found in the session, IDF counted in sessions
-    named: float = 1.55  # the question names who speaks
-    by_asker: float = 1.2  # the question is about who asks it, and who asks it speaks
-    machine: float = -0.1  # an assistant or a tool speaks, and the question doesn't ask what it said
-    machine_score: float = -1.2  # its mixed score, likewise
-    asks: float = -0.3  # the turn ends in a question
-    substance: float = 2.6  # logarithm of the turn's length over that of `whole_turn`
-    time_asked: float = 0.75  # the question asks when, and the turn names a time
-    opens: float = 0.95  # the turn opens its session: news is told first
-    in_range: float = 1.0  # the turn was said in the time the question names; less, the longer after it
+    lexical: float = 1.55  # BM25 over the best turn's
+    lexical_mass: float = 1.1  # BM25 over the IDF of the question's terms: how much was found at all
+    dense: float = 0.7  # cosine over the best turn's
+    dense_standout: float = 0.9  # cosine, in standard deviations above the mean of all turns
+    previous_short: float = 2.4  # mixed score of the turn before, less the longer it is than `short_turn`
+    following_lexical: float = 0.5  # lexical of the turn after
+    previous_second: float = 0.65  # mixed score of the turn before the one before
+    following_second: float = 0.35  # mixed score of the turn after the one after
+    window_covered: float = 1.5  # share of the question's IDF found in the turn and both its neighbours
+    session_best: float = 1.25  # mixed score of the session's best turn
+    session_covered: float = 1.7  # share of the question's IDF found in the session, IDF counted in sessions
+    named: float = 2.1  # the question names who speaks
+    by_asker: float = 2.2  # the question is about who asks it, and who asks it speaks
+    machine: float = 0.0  # an assistant or a tool speaks, and the question doesn't ask what it said
+    machine_score: float = -1.55  # its mixed score, likewise
+    asks: float = -0.4  # the turn ends in a question
+    substance: float = 3.65  # logarithm of the turn's length over that of `whole_turn`
+    time_asked: float = 1.05  # the question asks when, and the turn names a time
+    opens: float = 1.35  # the turn opens its session: news is told first
+    in_range: float = 1.45  # the turn was said in the time the question names; less, the longer after it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +57,9 @@ class RelevanceSettings:
     """What turns are looked at, and how signals are cut (DESIGN 5.3)."""
 
     weights: RelevanceWeights = field(default_factory=RelevanceWeights)
-    bias: float = -10.8  # log-odds of a turn without any signal, alone in its memory
-    rivalry: float = 0.0  # of the logarithm of all turns' summed odds, how much is taken from each one's
+    bias: float = -5.65  # log-odds of a turn without any signal, before they are shared out over all turns
+    fewest_turns: int = 100  # a smaller memory counts as one of so many turns
+    rivalry: float = 0.76  # of the logarithm of all turns' summed odds, how much is taken from each one's
     pool: int = 2048  # turns looked at closely; the others score 0
     dense_share: float = 0.5  # of the vectors in the mixed score
     neighbour_share: float = 0.25  # of each neighbour's mixed score, where the pool is chosen
@@ -71,6 +73,8 @@ class ChainSettings:
     """How anchors are chosen and their neighbourhood restored (CoD; DESIGN 5.4)."""
 
     candidates: int = 200  # most relevant turns that may become anchors (CoD: the candidate pool)
+    least_relevance: float = 0.0005  # probability; a turn less likely to be evidence is no anchor and no hit
+    least_promise: float = 0.02  # probability; nothing is relevant where no turn reaches it, rivals aside
     anchors: int | None = (
         None  # most anchors (CoD: the fixed anchor budget); None: as many as the tokens allow
     )
@@ -157,7 +161,12 @@ class EncoderSettings:
     attempts: int = 3  # of a segment, before it counts as failed (DESIGN 4)
     retry_seconds: float = 30.0  # after a segment's first failed attempt; doubled after each further one
     lease_seconds: float = 1_800.0  # a worker may take for a segment, before another may have it
-    output_share: float = 0.6  # of the segment's tokens that a reply is reckoned to have, in a dry run
+    output_share: float = (
+        2.7  # tokens of a reply for each of its segment, in a dry run; measured (docs/consolidation.md)
+    )
+    reference_share: float = (
+        0.6  # tokens of reference context for each said before in the session, in a dry run
+    )
     support: SupportSettings = field(default_factory=SupportSettings)
 
 
@@ -307,7 +316,7 @@ class RerankSettings:
     pool_share: int = 4  # at least so many times the results asked for (Table 14: top_k * 4)
     timeout_seconds: float = 10.0  # of scoring, where the caller names no deadline
     longest_text: int = 2_000  # characters of a candidate that are scored
-    first_batch: int = 8  # pairs scored first, to measure how long one takes
+    batch: int = 16  # pairs a model here scores at a time; after each it looks at the clock
     longest_reply: int = 4_000_000  # bytes of an HTTP reply
 
 
@@ -321,6 +330,18 @@ class AnswerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfidenceSettings:
+    """Whether a question can be answered, without a model; fitted by tools/fit_abstention.py (docs/answers.md)."""
+
+    asked: float = 0.30  # weight of the log-odds that the best turn of those asked about is evidence
+    others: float = -0.34  # and of the best turn of others, where the question names somebody
+    names: float = -1.21  # the question names somebody
+    bias: float = 1.32
+    least_log_odds: float = -7.0  # of a turn
+    answerable_from: float = 0.65  # probability; below it, evidence counts as not answering
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings of a memory."""
 
@@ -331,9 +352,14 @@ class Settings:
     chat: ChatSettings = field(default_factory=ChatSettings)
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     segment: SegmentSettings = field(default_factory=SegmentSettings)
+    reading: ReadingSettings = field(default_factory=ReadingSettings)
+    strategy: str = (
+        "auto"  # of a recall that names none: "chain", "planned", or "auto": planned where records are
+    )
     plan: PlanSettings = field(default_factory=PlanSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
     answer: AnswerSettings = field(default_factory=AnswerSettings)
+    confidence: ConfidenceSettings = field(default_factory=ConfidenceSettings)
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
     passage_tokens: int = 256  # a longer turn is indexed in pieces (DESIGN 5.3)
     import_batch: int = 500  # turns a transaction of an import
@@ -346,11 +372,17 @@ class Settings:
             base_url=os.environ.get("SCRUBJAY_BASE_URL") or None,
             api_key=os.environ.get("SCRUBJAY_API_KEY") or None,
         )
-        return cls(chat=chat)
+        rerank = RerankSettings(
+            reranker=os.environ.get("SCRUBJAY_RERANKER") or None,
+            api_key=os.environ.get("SCRUBJAY_RERANKER_API_KEY") or None,
+        )
+        return cls(chat=chat, rerank=rerank)
 
-    @classmethod
-    def preset(cls, name: str) -> Self:
+    @staticmethod
+    def preset(name: str) -> Settings:
         """Return the settings of that name; raise SettingsError for another."""
-        if name not in CHAIN_PRESETS:
-            raise SettingsError(f"no preset is called {name!r}: there are {', '.join(CHAIN_PRESETS)}")
-        return cls(chain=CHAIN_PRESETS[name])
+        from scrubjay.presets import PRESETS  # a table of whole settings, so it is made after them
+
+        if name not in PRESETS:
+            raise SettingsError(f"no preset is called {name!r}: there are {', '.join(PRESETS)}")
+        return PRESETS[name]

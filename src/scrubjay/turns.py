@@ -8,10 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from scrubjay.datatypes import NewTurn, Role
+from scrubjay.datatypes import AddReport, NewTurn, Role
 from scrubjay.errors import InputError, TurnError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrubjay.datatypes import JsonValue
 
 TurnLike = NewTurn | Mapping[str, object]
@@ -176,3 +178,12 @@ def require_one_filter(
         raise InputError("say what to forget: exactly one of turn=, session=, before= or everything=True")
     if before is not None and before.utcoffset() is None:
         raise InputError(f"before={before.isoformat()} has no time zone: give an aware datetime")
+
+
+def join_reports(reports: Sequence[AddReport]) -> AddReport:
+    """Give what several additions did together."""
+    return AddReport(
+        turn_ids=tuple(turn_id for report in reports for turn_id in report.turn_ids),
+        added=sum(report.added for report in reports),
+        unchanged=sum(report.unchanged for report in reports),
+    )

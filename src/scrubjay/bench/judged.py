@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scrubjay.bench.measures import QuestionRun
-from scrubjay.bench.retrieval import known_sessions
+from scrubjay.bench.retrieval import BUDGETS, known_sessions
+from scrubjay.bench.systems import RANKED
 from scrubjay.corpus import CorpusCache
 from scrubjay.dates import find_time_range
 from scrubjay.indexing import prepare_turns
@@ -20,13 +21,15 @@ from scrubjay.store.sqlite import SqliteStore
 from scrubjay.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from scrubjay.bench.questions import BenchQuestion, BenchSample
+    from scrubjay.corpus import Corpus
     from scrubjay.embed import Embedder
     from scrubjay.results import Found
+    from scrubjay.scores import TurnScores
     from scrubjay.settings import RelevanceSettings, Settings
 
 
@@ -35,61 +38,114 @@ class JudgedQuestion:
     """A question over one memory: what was found for it, and the signals of the p turns looked at closely."""
 
     question: BenchQuestion
+    memory: str  # the sample the memory was filled with; a stranger's question belongs to another
     found: Found
     turn_ids: tuple[str, ...]  # by row of the memory's table
     pool: NDArray[np.intp]  # (p,) rows
     signals: NDArray[np.float64]  # (p, signals)
     gold: NDArray[np.bool_]  # (p,)
 
+    @property
+    def is_stranger(self) -> bool:
+        """Whether the question was written for another memory, so that nothing in this one answers it."""
+        return self.question.sample != self.memory
 
-def judge_sample(sample: BenchSample, *, embedder: Embedder, settings: Settings) -> Iterator[JudgedQuestion]:
-    """Fill a memory with a conversation and read its questions against it, those without an answer too.
 
-    Raise ValueError for a question that may know only some sessions: a memory that grows can't be kept.
+def judge_samples(
+    samples: Sequence[BenchSample], *, embedder: Embedder, settings: Settings, strangers: bool = False
+) -> Iterator[JudgedQuestion]:
+    """Fill a memory with each conversation and read its questions against it, those without an answer too.
+
+    With `strangers`, those of the next conversation as well, which nothing in this one answers. Questions that may
+    know only some sessions are left out: a memory that grows can't be kept.
     """
-    sessions = sample.conversation.sessions
-    if any(known_sessions(question, len(sessions)) < len(sessions) for question in sample.questions):
-        raise ValueError(f"{sample.sample} has questions asked before its last session")
-    turns = [(session.session_id, turn) for session in sessions for turn in session.turns]
+    for place, sample in enumerate(samples):
+        asked = [*sample.questions]
+        if strangers:
+            asked += map(estrange, samples[(place + 1) % len(samples)].questions)
+        whole = len(sample.conversation.sessions)
+        known = [question for question in asked if known_sessions(question, whole) == whole]
+        corpus, turn_ids = fill_corpus(sample, embedder=embedder, settings=settings)
+        for question in known:
+            found = find_for(question, corpus, embedder=embedder, settings=settings)
+            yield judge_question(question, found, turn_ids, memory=sample.sample, settings=settings.relevance)
+
+
+def estrange(question: BenchQuestion) -> BenchQuestion:
+    return replace(question, evidence=(), evidence_sessions=(), unanswerable=True, sessions_before=None)
+
+
+def fill_corpus(
+    sample: BenchSample, *, embedder: Embedder, settings: Settings
+) -> tuple[Corpus, tuple[str, ...]]:
+    """Index a conversation; return it with the ids of its turns by row."""
+    turns = [(session.session_id, turn) for session in sample.conversation.sessions for turn in session.turns]
     database = Database(IN_MEMORY, read_only=False, create=True)
     try:
         store = SqliteStore(database)
         store.name_embedder(embedder.identity)
-        passage_tokens = settings.passage_tokens
+        unknown = [False] * len(turns)
         store.append(
-            prepare_turns(
-                turns, known=[False] * len(turns), embedder=embedder, passage_tokens=passage_tokens
-            )
+            prepare_turns(turns, known=unknown, embedder=embedder, passage_tokens=settings.passage_tokens)
         )
-        cache = CorpusCache(settings.lexical)
-        cache.current(store)
-        turn_ids = tuple(turn.turn_id for turn in store.turns(rows=cache.current(store).turns.row.tolist()))
-        for question in sample.questions:
-            vector = embedder.embed([question.question])[0]
-            found = find_turns(
-                question.question,
-                cache.current(store),
-                settings,
-                vector=vector,
-                time_range=find_time_range(question.question, question.asked_at or datetime.now(UTC)),
-                narrow=False,
-                trace=Trace(),
-            )
-            yield judge_question(question, found, turn_ids, settings.relevance)
+        corpus = CorpusCache(settings.lexical).current(store)
+        return corpus, tuple(turn.turn_id for turn in store.turns(rows=corpus.turns.row.tolist()))
     finally:
         database.close()
 
 
+def find_for(question: BenchQuestion, corpus: Corpus, *, embedder: Embedder, settings: Settings) -> Found:
+    text = question.question
+    return find_turns(
+        text,
+        corpus,
+        settings,
+        vector=embedder.embed([text])[0],
+        time_range=find_time_range(text, question.asked_at or datetime.now(UTC)),
+        narrow=False,
+        trace=Trace(),
+    )
+
+
 def judge_question(
-    question: BenchQuestion, found: Found, turn_ids: tuple[str, ...], settings: RelevanceSettings
+    question: BenchQuestion,
+    found: Found,
+    turn_ids: tuple[str, ...],
+    *,
+    memory: str,
+    settings: RelevanceSettings,
 ) -> JudgedQuestion:
     table, channels = found.corpus.turns, found.scores.channels
     pool = choose_pool(table, channels, settings)
     return JudgedQuestion(
         question=question,
+        memory=memory,
         found=found,
         turn_ids=turn_ids,
         pool=pool,
         signals=turn_signals(found.question, table, channels, pool, settings),
         gold=np.isin([turn_ids[row] for row in pool], question.evidence),
+    )
+
+
+def score_again(judged: JudgedQuestion, settings: RelevanceSettings) -> TurnScores:
+    """Score the turns with other weights than they were found with."""
+    log_odds = weigh_signals(judged.signals, settings, among=len(judged.turn_ids))
+    return rank_pool(judged.pool, log_odds, judged.found.scores.channels, settings)
+
+
+def run_question(
+    judged: JudgedQuestion, settings: Settings, *, budgets: Sequence[int] = BUDGETS
+) -> QuestionRun:
+    """Rank turns and build chains with other weights; the chains are taken as they are reckoned, unrendered."""
+    found = replace(judged.found, scores=score_again(judged, settings.relevance))
+    chains = {budget: organise_chain(found, settings, budget=budget, trace=Trace()) for budget in budgets}
+    return QuestionRun(
+        sample=judged.question.sample,
+        question_index=judged.question.question_index,
+        ranking=tuple(judged.turn_ids[row] for row in found.scores.order[:RANKED]),
+        evidence={
+            budget: tuple(judged.turn_ids[link.row] for link in chain.links)
+            for budget, chain in chains.items()
+        },
     )

@@ -15,6 +15,7 @@ import numpy as np
 
 from scrubjay._version import __version__
 from scrubjay.bench.measures import QuestionRun, score_run, summarize
+from scrubjay.bench.replay import load_replay
 from scrubjay.memory import Memory
 from scrubjay.trace import ignore_progress
 
@@ -52,28 +53,24 @@ def run_retrieval(
     *,
     embedder: Embedder,
     limit: int | None = None,
+    records: Path | None = None,
     advance: Callable[[int, int], None] = ignore_progress,
 ) -> list[SystemRun]:
-    """Ask every system every question, over memories that hold the same turns; `limit` takes the first samples."""
+    """Ask every system every question, over memories that hold the same turns; `limit` takes the first samples.
+
+    `records` is a recording that fills each memory with records before it is asked (bench/replay.py).
+    """
     samples = dataset.samples[:limit]
     total = sum(len(sample.questions) for sample in samples)
     answers: dict[str, list[QuestionRun]] = {system.name: [] for system in systems}
     times: dict[str, list[float]] = {system.name: [] for system in systems}
     done = 0
     for sample in samples:
-        with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-            path = Path(folder) / "memory.jay"
-            memories = {
-                s.name: stack.enter_context(Memory(path, settings=s.settings, embedder=embedder))
-                for s in systems
-            }
-            for question in feed_and_ask(sample, memories[systems[0].name]):
-                for system in systems:
-                    run, milliseconds = ask(system, memories[system.name], question)
-                    answers[system.name].append(run)
-                    times[system.name].append(milliseconds)
-                done += 1
-                advance(done, total)
+        for system, run, milliseconds in ask_sample(sample, systems, embedder=embedder, records=records):
+            answers[system.name].append(run)
+            times[system.name].append(milliseconds)
+            done += 1
+            advance(done // len(systems), total)
     return [
         SystemRun(
             system=system.name,
@@ -89,8 +86,43 @@ def run_retrieval(
     ]
 
 
-def feed_and_ask(sample: BenchSample, memory: Memory) -> Iterator[BenchQuestion]:
-    """Give the questions in an order in which each finds the memory holding what it may know, and no more."""
+def ask_sample(
+    sample: BenchSample, systems: Sequence[System], *, embedder: Embedder, records: Path | None
+) -> Iterator[tuple[System, QuestionRun, float]]:
+    """Fill one memory with a conversation, and have every system answer every question about it."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        path = Path(folder) / "memory.jay"
+        memories = {
+            s.name: stack.enter_context(Memory(path, settings=s.settings, embedder=embedder)) for s in systems
+        }
+        encode = ignore_progress if records is None else Recording(records, path, sample, embedder).encode
+        for question in feed_and_ask(sample, memories[systems[0].name], encode=encode):
+            for system in systems:
+                yield system, *ask(system, memories[system.name], question)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Fills the memory of a sample with records; the systems that read it have no model to ask for plans."""
+
+    records: Path
+    memory: Path
+    sample: BenchSample
+    embedder: Embedder
+
+    def encode(self) -> None:
+        model = load_replay(self.records, self.sample.sample)
+        with Memory(self.memory, embedder=self.embedder, model=model) as memory:
+            memory.consolidate(flush=True)
+
+
+def feed_and_ask(
+    sample: BenchSample, memory: Memory, *, encode: Callable[[], None] = ignore_progress
+) -> Iterator[BenchQuestion]:
+    """Give the questions in an order in which each finds the memory holding what it may know, and no more.
+
+    `encode` is called after turns were added.
+    """
     sessions = sample.conversation.sessions
     fed = 0
     for question in sorted(sample.questions, key=lambda question: known_sessions(question, len(sessions))):
@@ -98,6 +130,8 @@ def feed_and_ask(sample: BenchSample, memory: Memory) -> Iterator[BenchQuestion]
         memory.add_many(
             (session.session_id, turn) for session in sessions[fed:known] for turn in session.turns
         )
+        if known > fed:
+            encode()
         fed = known
         yield question
 

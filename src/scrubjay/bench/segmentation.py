@@ -58,18 +58,6 @@ class Agreement:
     f1: tuple[float, float, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallShape:
-    """What an encoding call sends beside the segment, in tokens; about what the prompt of paper C.2 has."""
-
-    prompt: int = 900
-    note: int = 300  # the disambiguation note of 1,200 characters, from the second segment of a session on
-    record: int = 40  # a record in the reference context
-    records_per_turn: float = 0.8
-    most_records: int = 12
-    most_record_tokens: int = 600  # 2,400 characters
-
-
 def read_sessions(
     conversations: Path,
     embedder: TextEmbedder,
@@ -196,17 +184,6 @@ def rate(totals: NDArray[np.float64]) -> tuple[float, float, float]:
         matches / recorded if recorded else 0.0,
         2 * matches / (found + recorded) if found + recorded else 0.0,
     )
-
-
-def count_sent_tokens(segments: Sequence[ClosedSegment], shape: CallShape) -> int:
-    """Count what the encoding calls of one session would send: prompt, reference context, segment (paper C.2)."""
-    total, turns = 0, 0
-    for number, segment in enumerate(segments):
-        records = min(shape.most_records, int(turns * shape.records_per_turn))
-        reference = min(shape.most_record_tokens, records * shape.record)
-        total += shape.prompt + segment.tokens + reference + (shape.note if number else 0)
-        turns += len(segment.turn_ids)
-    return total
 
 
 def pick_threshold(

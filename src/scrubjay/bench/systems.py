@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scrubjay.context import ContextItem, render_context
 from scrubjay.datatypes import RankBy
 from scrubjay.embed import count_tokens
 from scrubjay.errors import SettingsError
+from scrubjay.reading_settings import ALL_CHANNELS, RecallChannel, RecallSettings, TurnsBy
 from scrubjay.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from scrubjay.datatypes import Turn
     from scrubjay.memory import Memory
 
+RANKING_TOKENS = 4_000  # of the context whose order of choosing is a ranking
 RANKED = 200  # turns of a ranking that are written down
 BASELINE_ITEMS = 120  # turns at most that a baseline's context is filled from: more than 4,000 tokens hold
 
@@ -44,7 +46,19 @@ def rank_by(channel: RankBy) -> Rank:
 
 
 def recall_turns(memory: Memory, question: str, now: datetime | None, budget: int) -> tuple[str, ...]:
-    return memory.recall(question, max_tokens=budget, now=now).turn_ids
+    return memory.recall(question, strategy="chain", max_tokens=budget, now=now).turn_ids
+
+
+def recall_covered(memory: Memory, question: str, now: datetime | None, budget: int) -> tuple[str, ...]:
+    """Give the turns shown, and those that records shown stand for."""
+    return memory.recall(question, strategy="planned", max_tokens=budget, now=now).covered_turn_ids
+
+
+def rank_covered(memory: Memory, question: str, now: datetime | None) -> tuple[str, ...]:
+    """Rank turns by when they, or records that stand for them, are chosen for a long context."""
+    covered = recall_covered(memory, question, now, RANKING_TOKENS)
+    found = memory.search(question, limit=RANKED, now=now)
+    return tuple(dict.fromkeys((*covered, *(hit.turn.turn_id for hit in found))))[:RANKED]
 
 
 def fill_in_order(rank: Rank) -> Fill:
@@ -81,6 +95,44 @@ def chain_system(name: str, about: str, settings: Settings) -> System:
     )
 
 
+def planned_system(name: str, about: str, settings: Settings) -> System:
+    return System(name=name, about=about, settings=settings, rank=rank_covered, fill=recall_covered)
+
+
+def planned_systems() -> tuple[System, ...]:
+    """Give planned reading as it is, from records alone, with plain turns, and without each channel."""
+    default = Settings()
+    recall = default.reading.recall
+
+    def variant(recall: RecallSettings) -> Settings:
+        return replace(default, reading=replace(default.reading, recall=recall))
+
+    without = tuple(
+        planned_system(
+            f"planned-minus-{channel}",
+            f"planned, without the channel {channel}",
+            variant(replace(recall, channels=tuple(kept for kept in ALL_CHANNELS if kept is not channel))),
+        )
+        for channel in ALL_CHANNELS
+    )
+    return (
+        planned_system(
+            "planned", "records and turns by a plan's routes, turns ranked as the chain's are", default
+        ),
+        planned_system(
+            "planned-no-chain",
+            "planned, turns found by words and vectors alone",
+            variant(replace(recall, turns_by=TurnsBy.CHANNELS)),
+        ),
+        planned_system(
+            "records",
+            "records alone, by their own words and vectors",
+            variant(replace(recall, channels=(RecallChannel.RECORDS,))),
+        ),
+        *without,
+    )
+
+
 def baseline(name: str, about: str, rank: Rank) -> System:
     return System(name=name, about=about, settings=Settings(), rank=rank, fill=fill_in_order(rank))
 
@@ -96,11 +148,22 @@ def make_systems() -> Mapping[str, System]:
         chain_system("cod-diversity", "CoD: and by diversity", Settings.preset("cod-diversity")),
         chain_system("cod-coverage", "CoD: and by newly covered terms", Settings.preset("cod-coverage")),
         chain_system("cod", "CoD whole: and with neighbourhoods", Settings.preset("cod")),
+        *planned_systems(),
+        *(planned_system(name, f"the preset {name}", Settings.preset(name)) for name in PAPER_READS),
     )
     return {system.name: system for system in systems}
 
 
 BASELINES = ("bm25", "vectors", "rrf", "last-turns")
+PAPER_READS = ("lychee-v2", "record-vector-only", "no-fusion")
+PLANNED = (
+    "chain",
+    "records",
+    "planned-no-chain",
+    "planned",
+    *(f"planned-minus-{channel}" for channel in ALL_CHANNELS),
+    *PAPER_READS,
+)
 ABLATION = ("cod-relevance", "cod-diversity", "cod-coverage", "cod")
 
 

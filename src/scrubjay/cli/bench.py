@@ -37,6 +37,12 @@ def retrieval(  # noqa: PLR0913 -- a command's options are its parameters
     ablation: Annotated[
         bool, typer.Option("--ablation", help="Measure the steps of Chain on Demand beside it.")
     ] = False,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            help="Fill memories from recorded encodings, and measure planned reading with them beside it."
+        ),
+    ] = None,
     embedder: Annotated[str, typer.Option(help="static, openai:…, sentence-transformers:…")] = "static",
     limit: Annotated[int | None, typer.Option(help="Only the first conversations.", min=1)] = None,
     out: Annotated[
@@ -47,14 +53,15 @@ def retrieval(  # noqa: PLR0913 -- a command's options are its parameters
     """Measure how much of the gold evidence is found, by rank and within context tokens; no model is needed."""
     from scrubjay.bench.datasets import load_dataset
     from scrubjay.bench.retrieval import run_retrieval, summary_document, write_run
-    from scrubjay.bench.systems import ABLATION, BASELINES, find_system
+    from scrubjay.bench.systems import ABLATION, BASELINES, PLANNED, find_system
     from scrubjay.embed import load_embedder
 
     loaded, model = load_dataset(dataset, data), load_embedder(embedder)
-    names = dict.fromkeys((strategy, *(BASELINES if baselines else ()), *(ABLATION if ablation else ())))
+    beside = (BASELINES if baselines else ()), (ABLATION if ablation else ()), (PLANNED if records else ())
+    names = dict.fromkeys((strategy, *(name for group in beside for name in group)))
     systems = [find_system(name) for name in names]
     with progress("questions") as advance:
-        runs = run_retrieval(loaded, systems, embedder=model, limit=limit, advance=advance)
+        runs = run_retrieval(loaded, systems, embedder=model, limit=limit, records=records, advance=advance)
     if out is not None:
         write_run(out, loaded, runs[0])
     if as_json:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
+    from scrubjay.answer import Answer
     from scrubjay.datatypes import (
         Hit,
         JsonValue,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
         Turn,
         Usage,
     )
-    from scrubjay.evidence import Evidence
+    from scrubjay.evidence import Evidence, RecordLink
 
 SHOWN_CHARACTERS = 160
 
@@ -87,11 +88,17 @@ def when(turn: Turn) -> str:
 
 
 def print_evidence(evidence: Evidence, *, explain: bool) -> None:
-    if not evidence.links:
+    if not evidence.text:
         print_note("Nothing relevant found.")
         return
     print_text(evidence.text)
     if explain:
+        if evidence.records:
+            print_table(
+                f"Why: {evidence.question}",
+                ("#", "turns", "who", "why", ">score", ">tokens"),
+                [explained_record(link) for link in evidence.records],
+            )
         print_table(
             f"Why: {evidence.question}",
             ("#", "turn", "said", "why", ">score", ">lexical", ">dense", ">tokens"),
@@ -102,13 +109,50 @@ def print_evidence(evidence: Evidence, *, explain: bool) -> None:
                 f"“{evidence.time_range.text}” understood as {evidence.time_range.start} to {evidence.time_range.end}"
             )
     spent = sum(stage.milliseconds for stage in evidence.trace)
+    records = f"{len(evidence.records)} records, " if evidence.records else ""
     stages = ", ".join(f"{stage.name} {stage.milliseconds:.1f}" for stage in evidence.trace)
     print_note(
-        f"{len(evidence.links)} turns, {evidence.tokens} of {evidence.max_tokens} tokens, {spent:.1f} ms ({stages})"
+        f"{records}{len(evidence.links)} turns, {evidence.tokens} of {evidence.max_tokens} tokens, {spent:.1f} ms ({stages})"
     )
     for stage in evidence.trace:
         if stage.fallback:
             print_note(f"{stage.name}: {stage.fallback}")
+
+
+def print_answer(answer: Answer, *, explain: bool) -> None:
+    """Print an answer, and below it the lines of the evidence that it cites."""
+    if answer.text:
+        print_text(answer.text)
+    evidence = answer.evidence
+    lines = {
+        link.number: f"{link.turn.turn_id} {when(link.turn)} {spoken(link.turn)}" for link in evidence.links
+    }
+    for note in evidence.records:
+        lines[note.number] = f"{', '.join(note.turn_ids)} {shortened(note.record.text)}"
+    for number in answer.numbers:
+        print_text(f"[{number}] {lines[number]}")
+    if answer.abstained:
+        print_note("The memory doesn't answer this.")
+    if answer.unknown_numbers:
+        print_note(f"Cited, but not in the evidence: {', '.join(map(str, answer.unknown_numbers))}.")
+    if answer.truncated:
+        print_note("The answer was cut short: the model met its output limit.")
+    for usage in answer.usage:
+        tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
+        print_note(f"{usage.stage}: {usage.calls} calls, {tokens}, {usage.model}")
+    if explain:
+        print_evidence(evidence, explain=True)
+
+
+def explained_record(link: RecordLink) -> tuple[str, ...]:
+    return (
+        str(link.number),
+        ", ".join(link.turn_ids),
+        link.record.speaker or "",
+        link.reason,
+        f"{link.score:.3f}",
+        str(link.tokens),
+    )
 
 
 def explained(link: Link) -> tuple[str, ...]:

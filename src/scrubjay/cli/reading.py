@@ -21,7 +21,15 @@ def open_for_reading(path: Path) -> Memory:
     return Memory(path, create=False, read_only=True)
 
 
-def ask(
+def open_to_answer(path: Path) -> Memory:
+    """Open a memory with the model that the environment names."""
+    from scrubjay.memory import Memory
+    from scrubjay.settings import Settings
+
+    return Memory(path, settings=Settings.from_env(), create=False, read_only=True)
+
+
+def ask(  # noqa: PLR0913 -- each is an option of the command
     question: Annotated[str, typer.Argument(help="What you want to know, in any language.")],
     memory: MemoryFile,
     *,
@@ -30,11 +38,20 @@ def ask(
     ] = None,
     now: Now = None,
     explain: Annotated[bool, typer.Option("--explain", help="Add a table: why each turn is there.")] = False,
+    answer: Annotated[
+        bool, typer.Option("--answer", help="Have the model of SCRUBJAY_MODEL answer from the evidence.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the chain of evidence for a question."""
+    """Show the chain of evidence for a question, or a model's answer from it."""
+    moment = read_moment(now, "--now")
+    if answer:
+        with open_to_answer(memory) as opened:
+            given = opened.answer(question, max_tokens=max_tokens, now=moment)
+        output.print_json(given.to_dict()) if as_json else output.print_answer(given, explain=explain)
+        return
     with open_for_reading(memory) as opened:
-        evidence = opened.recall(question, max_tokens=max_tokens, now=read_moment(now, "--now"))
+        evidence = opened.recall(question, max_tokens=max_tokens, now=moment)
     if as_json:
         output.print_json(evidence.to_dict(trace=True))
     else:

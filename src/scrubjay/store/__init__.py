@@ -169,13 +169,15 @@ class SegmentStore(Protocol):
         *,
         record_index: Sequence[IndexedText],
         node_index: Sequence[IndexedText],
+        embedder: EmbedderIdentity,
     ) -> CompletedSegment:
         """Write all that encoding the segment gave, its usage too, or nothing; the indexes one for each record and node.
 
         A record id that is there gets more provenance and links, and is left as it was; so is a node's key. A record
         that cites none of the segment's turns is left out. Only an event frame's text may hold words of more than its
         own key: it is blanked when turns of its segment are forgotten. Raise LeaseLostError where the segment was
-        leased again, or turns of its session were forgotten, since.
+        leased again, or turns of its session were forgotten, since; EmbedderMismatchError where the memory has another
+        embedder by now than the one of these vectors.
         """
         ...
 

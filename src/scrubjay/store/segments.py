@@ -19,14 +19,23 @@ from scrubjay.datatypes import (
 from scrubjay.errors import InputError, SegmentsChangedError
 from scrubjay.store import rows
 from scrubjay.store.encoding import CURRENT, require_lease, write_encoding, write_usage
+from scrubjay.store.meta import read_meta, stored_identity
 from scrubjay.store.session_turns import read_open_turns
+from scrubjay.store.writing import require_embedder
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from scrubjay.datatypes import CompletedSegment, Encoding, IndexedText, NewNode, NewSegment
+    from scrubjay.datatypes import (
+        CompletedSegment,
+        EmbedderIdentity,
+        Encoding,
+        IndexedText,
+        NewNode,
+        NewSegment,
+    )
     from scrubjay.store.connection import Database
 
 FREE = "lease_owner = NULL, lease_until = NULL"
@@ -143,9 +152,11 @@ class SqliteSegmentStore:
         *,
         record_index: Sequence[IndexedText],
         node_index: Sequence[IndexedText],
+        embedder: EmbedderIdentity,
     ) -> CompletedSegment:
         with self._database.write() as connection:
             require_lease(connection, lease)
+            require_embedder(embedder, stored=stored_identity(read_meta(connection, "embedder") or "{}"))
             completed = write_encoding(
                 connection,
                 lease,
