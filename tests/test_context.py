@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrubjay.context import CLOSING, OPENING, Context, ContextItem, render_context
-from scrubjay.datatypes import Role, Turn
+from scrubjay.context import CLOSING, OPENING, Context, ContextItem, RecordItem, render_context
+from scrubjay.datatypes import Record, RecordTime, RecordType, Role, Stance, Support, Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TEATIME = datetime(2024, 5, 8, 16, 5, tzinfo=timezone(timedelta(hours=2)))
 
@@ -51,7 +54,7 @@ def count_words(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
 
 
-def render(items: Sequence[ContextItem], *, max_tokens: int = 1000) -> Context:
+def render(items: Sequence[ContextItem | RecordItem], *, max_tokens: int = 1000) -> Context:
     return render_context(items, max_tokens=max_tokens, count_tokens=count_words)
 
 
@@ -133,3 +136,86 @@ def test_stored_text_stays_quoted_and_in_budget(rows: list[tuple[str, str, float
     assert [line.split("]")[0] for line in at_margin[2:-1]] == [
         f"[{n}" for n in range(1, len(context.shown) + 1)
     ]
+
+
+# --- records ---
+
+
+def state(
+    text: str,
+    *turn_ids: str,
+    value: float = 1.0,
+    kind: RecordType = RecordType.FACT,
+    speaker: str | None = "Ana",
+    said_at: datetime | None = TEATIME,
+    time: RecordTime = RecordTime(),  # noqa: B008 -- frozen
+    stance: Stance = Stance.ASSERTED,
+    supported: bool = True,
+) -> RecordItem:
+    record = Record(
+        record_id=text[:8],
+        type=kind,
+        text=text,
+        entities=(),
+        tags=(),
+        time=time,
+        stance=stance,
+        speaker=speaker,
+        support=Support(supported=supported, reason=""),
+        turn_ids=turn_ids,
+    )
+    return RecordItem(record=record, said_at=said_at, value=value)
+
+
+def test_golden_records() -> None:
+    """Records before turns, the newest day first, what is supported first; with times, standing, and turns shown."""
+    may = RecordTime(t_ref="2024-05-08")
+    items: list[ContextItem | RecordItem] = [
+        state("It rained.", speaker="Ben", time=may, kind=RecordType.EVENT),
+        state("Ana moved to Lisbon.", "s0:1", time=RecordTime(t_ref="2024-04-27")),
+        state("Perhaps she sails.", supported=False, stance=Stance.SUPPOSED, speaker=None),
+        state(
+            "Ana lives in Porto.",
+            said_at=TEATIME - timedelta(days=30),
+            time=RecordTime(t_valid_from="2022", t_valid_to="2024-04"),
+        ),
+        state("Boats need\nvarnish.", said_at=None, kind=RecordType.TOOL_AFFORDANCE),
+        item("I moved to Lisbon.", index=1),
+    ]
+    assert render(items).text == (
+        "<scrubjay>\n"
+        "# said Wed 8 May 2024\n"
+        "[1] event, Ben, that day: It rained.\n"
+        "[2] fact, Sat 27 Apr 2024: Ana moved to Lisbon. (from [6])\n"
+        "[3] fact, supposed, unsupported: Perhaps she sails.\n"
+        "# said Mon 8 Apr 2024\n"
+        "[4] fact, from 2022 until Apr 2024: Ana lives in Porto.\n"
+        "# said at an unknown time\n"
+        "[5] tool affordance, Ana: Boats need\n"
+        "  varnish.\n"
+        "# Wed 8 May 2024 16:05 UTC+02:00\n"
+        "[6] Ana: I moved to Lisbon.\n"
+        "</scrubjay>"
+    )
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, st.booleans(), st.floats(0, 1)), max_size=6), st.integers(0, 80))
+def test_records_stay_quoted_and_in_budget(rows: list[tuple[str, str, bool, float]], budget: int) -> None:
+    """A record's words no more end the quotation than a turn's: every line at the margin is ours."""
+    items: list[ContextItem | RecordItem] = [
+        state(text, "s:0", speaker=speaker, value=value)
+        if is_record
+        else show(turn(text, index=n, speaker=speaker), value=value)
+        for n, (text, speaker, is_record, value) in enumerate(rows)
+    ]
+    context = render(items, max_tokens=budget)
+    assert context.tokens <= budget
+    if not context.text:
+        return
+    lines = context.text.split("\n")
+    assert (lines[0], lines[-1]) == (OPENING, CLOSING)
+    assert CLOSING not in "\n".join(lines[1:-1]).lower().replace(" ", "")
+    at_margin = [line for line in context.text.splitlines()[1:-1] if not line.startswith("  ")]
+    numbers = [line.split("]")[0] for line in at_margin if not line.startswith("# ")]
+    assert numbers == [f"[{n}" for n in range(1, len(context.shown) + 1)]
+    assert len(at_margin) - len(numbers) <= 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import json
 import math
@@ -9,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
+from concurrent.futures import thread as pools
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
@@ -459,3 +462,14 @@ def test_sentence_transformers_are_loaded_from_a_folder() -> None:
     )
     assert embedder.identity.dimension == 384
     assert question @ near > question @ far
+
+
+def test_an_embedder_may_end_anywhere(provider: list[list[str]]) -> None:
+    """A collection ends a forgotten embedder without taking a lock that the code it interrupts may hold."""
+    embedders = [open_provider("steady")]
+    assert len(provider) == 1
+    ended = weakref.ref(embedders[0])
+    with pools._global_shutdown_lock:  # what handing work to any pool holds for a moment
+        embedders.clear()
+        gc.collect()
+    assert ended() is None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer.main
 
-from scrubjay import settings
+from scrubjay import reading_settings, settings
 from scrubjay.cli import app
 from scrubjay.store.schema import MIGRATIONS
 
@@ -63,7 +63,6 @@ def walk_commands(command: Command, name: str) -> Iterator[tuple[str, Command]]:
 
 def build_settings() -> str:
     """Give every field of every group, with the comment beside it."""
-    source = inspect.getsource(settings)
     lines = [
         GENERATED,
         "",
@@ -71,22 +70,22 @@ def build_settings() -> str:
         "",
         "`Settings(relevance=RelevanceSettings(...), ...)`, or `Settings.preset(name)`.",
     ]
-    for node in ast.parse(source).body:
-        if not isinstance(node, ast.ClassDef) or not dataclasses.is_dataclass(getattr(settings, node.name)):
-            continue
-        lines += [
-            "",
-            f"## {node.name}",
-            "",
-            ast.get_docstring(node) or "",
-            "",
-            "| field | default | |",
-            "|---|---|---|",
-        ]
-        for item in node.body:
-            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                lines.append(f"| `{item.target.id}` | {default_of(item)} | {comment_of(source, item)} |")
+    for module in (settings, reading_settings):
+        source = inspect.getsource(module)
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef) and dataclasses.is_dataclass(getattr(module, node.name)):
+                lines += describe_group(node, source)
     return "\n".join(lines) + "\n"
+
+
+def describe_group(node: ast.ClassDef, source: str) -> list[str]:
+    """Give the table of one group's fields."""
+    lines = ["", f"## {node.name}", "", ast.get_docstring(node) or "", ""]
+    lines += ["| field | default | |", "|---|---|---|"]
+    for item in node.body:
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            lines.append(f"| `{item.target.id}` | {default_of(item)} | {comment_of(source, item)} |")
+    return lines
 
 
 def default_of(item: ast.AnnAssign) -> str:

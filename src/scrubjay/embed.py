@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
 import weakref
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,9 +19,8 @@ from scrubjay.datatypes import EmbedderIdentity
 from scrubjay.errors import EmbedderError, MissingExtraError, SettingsError
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future
 
     from numpy.typing import NDArray
     from pydantic_ai import Embedder as Client
@@ -187,15 +189,16 @@ class ModelEmbedder:
     """
 
     def __init__(self, name: str, client: Client) -> None:
-        import asyncio
-        from concurrent.futures import ThreadPoolExecutor
-
         self._name = name
         self._client = client
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scrubjay-embed")
-        self._runner = asyncio.Runner()
-        self._end = weakref.finalize(self, _end_thread, self._thread, self._runner)
-        self._end.atexit = False  # at exit the thread is ended before finalizers run
+        self._asked: SimpleQueue[Request | None] = SimpleQueue()
+        self._thread = threading.Thread(
+            target=_serve_requests, args=(self._asked, client), name="scrubjay-embed", daemon=True
+        )
+        self._thread.start()
+        # A collection may end an embedder at any point of any code, so that takes no lock: a simple queue needs none.
+        self._end = weakref.finalize(self, self._asked.put, None)
+        self._end.atexit = False  # the thread is a daemon
         self._identity = EmbedderIdentity(
             name=name, dimension=self._request(["dimension"]).shape[1], normalized=True
         )
@@ -222,12 +225,16 @@ class ModelEmbedder:
     def close(self) -> None:
         """End the thread and its loop; nothing can be embedded after it."""
         self._end()
+        self._thread.join()
 
     def _request(self, texts: list[str]) -> NDArray[np.float64]:
         """Give the provider's vectors, (len(texts), dimension); raise EmbedderError where it gives none or others."""
         try:
-            embeddings = self._thread.submit(_run_request, self._runner, self._client, texts).result()
-            answer = np.array(embeddings, np.float64)
+            if not self._end.alive:
+                raise EmbedderError(f"{self._name} was closed")
+            request = Request(texts=texts, answer=new_future())
+            self._asked.put(request)
+            answer = np.array(request.answer.result(), np.float64)
         except ImportError:
             raise
         except (RuntimeError, OSError, ValueError) as error:  # pydantic-ai's own derive from RuntimeError
@@ -248,17 +255,36 @@ def normalize_rows(rows: NDArray[np.float64]) -> NDArray[np.float32]:
     return unit
 
 
-def _run_request(runner: asyncio.Runner, client: Client, texts: list[str]) -> Sequence[Sequence[float]]:
-    return runner.run(_ask(client, texts))
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Request:
+    """Texts for a provider, and where its answer goes."""
+
+    texts: list[str]
+    answer: Future[Sequence[Sequence[float]]]
+
+
+def new_future() -> Future[Sequence[Sequence[float]]]:
+    from concurrent.futures import Future
+
+    return Future()
+
+
+def _serve_requests(asked: SimpleQueue[Request | None], client: Client) -> None:
+    """Answer requests one at a time, in the one event loop that the client is bound to, until told to end."""
+    import asyncio
+
+    with asyncio.Runner() as runner:
+        while (request := asked.get()) is not None:
+            try:
+                request.answer.set_result(runner.run(_ask(client, request.texts)))
+            except BaseException as error:  # raised again where the answer is waited for
+                request.answer.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
 
 
 async def _ask(client: Client, texts: list[str]) -> Sequence[Sequence[float]]:
     return (await client.embed_documents(texts)).embeddings
-
-
-def _end_thread(thread: ThreadPoolExecutor, runner: asyncio.Runner) -> None:
-    thread.submit(runner.close)
-    thread.shutdown()
 
 
 def _load_static(name: str, version: str) -> StaticEmbedder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -44,7 +44,8 @@ class Grounds:
     corpus: Corpus
     records: RecordCorpus
     settings: Settings
-    vectors: Mapping[str, NDArray[np.float32]]  # of every query of the plan
+    question: str
+    vectors: Mapping[str, NDArray[np.float32]]  # of every query asked
     narrow: TimeRange | None  # leaves out all that was not said in it
     max_tokens: int
 
@@ -59,6 +60,13 @@ class Recalled:
     found: tuple[Found, ...]  # one a route
     routes: tuple[RouteRecall, ...]
     chances: NDArray[np.float64]  # (routes, t)
+
+    def with_routes(self, routes: tuple[RouteRecall, ...], grounds: Grounds) -> Self:
+        """Give the same with routes in another order, and the chances that follow from it."""
+        chances = [
+            chances_of(route, one, grounds.settings) for route, one in zip(routes, self.found, strict=True)
+        ]
+        return replace(self, routes=routes, chances=np.stack(chances))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,7 +88,7 @@ def recall_plan(plan: Plan, grounds: Grounds) -> Recalled:
     found = tuple(find_route(route, plan, grounds, allowed) for route in plan.routes)
     routes = tuple(
         recall_route(
-            need_of(route, one, grounds, preset),
+            need_of(route, plan, one, grounds),
             grounds.records,
             Said(table=table, scores=one.scores, sources=sources),
             limits=limits,
@@ -107,28 +115,36 @@ def find_route(route: Route, plan: Plan, grounds: Grounds, allowed: NDArray[np.b
     """Score every turn for a route: what the words of all its queries find, and the vector of each."""
     corpus, settings = grounds.corpus, grounds.settings
     time_range = route.time_range or plan.time_range
+    queries = queries_of(route, plan, grounds.question)
     question = read_question(
-        "\n".join(route.queries),
-        vector=grounds.vectors[route.queries[0]],
+        "\n".join(queries),
+        vector=grounds.vectors[queries[0]],
         speakers=corpus.turns.speakers,
         time_range=as_seconds(time_range),
     )
     match = corpus.lexical.match(question.hashes, question.weights)
-    cosines = np.maximum.reduce([corpus.vectors.scores(grounds.vectors[query]) for query in route.queries])
+    cosines = np.maximum.reduce([corpus.vectors.scores(grounds.vectors[query]) for query in queries])
     channels = read_channels(question, match, cosines, corpus.passages.turn)
     scores = score_turns(question, corpus.turns, channels, settings.relevance, allowed=allowed)
     best = find_best_passages(match.scores, cosines, corpus.passages.turn, len(corpus.turns))
     return Found(question=question, time_range=time_range, corpus=corpus, scores=scores, best_passage=best)
 
 
-def need_of(route: Route, found: Found, grounds: Grounds, preset: QuestionPreset) -> Need:
+def queries_of(route: Route, plan: Plan, question: str) -> tuple[str, ...]:
+    """Give what a route looks for: its queries, and the question itself where it is the only route (paper B.2)."""
+    asked = (question, *route.queries) if len(plan.routes) == 1 else route.queries
+    return tuple(dict.fromkeys(asked))
+
+
+def need_of(route: Route, plan: Plan, found: Found, grounds: Grounds) -> Need:
+    queries = queries_of(route, plan, grounds.question)
     return Need(
         hashes=found.question.hashes,
         weights=found.question.weights,
-        vectors=np.stack([grounds.vectors[query] for query in route.queries]),
+        vectors=np.stack([grounds.vectors[query] for query in queries]),
         time_range=found.question.time_range,
         types=route.record_types,
-        roles=preset.roles if route.role is None else (route.role,),
+        roles=QUESTION_PRESETS[plan.question_type].roles if route.role is None else (route.role,),
     )
 
 

@@ -14,7 +14,7 @@ from scrubjay.reading_settings import (
     TurnsBy,
 )
 from scrubjay.routes import QuestionType
-from scrubjay.settings import CHAIN_PRESETS, COD_CHAIN, SEGMENT_PRESETS, EncoderSettings, Settings
+from scrubjay.settings import CHAIN_PRESETS, SEGMENT_PRESETS, EncoderSettings, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,8 +55,8 @@ PAPER = Settings(segment=SEGMENT_PRESETS["lychee-v2"], reading=PAPER_READING)
 """LycheeMemory V2: Tables 10 to 14."""
 
 PRESETS: Mapping[str, Settings] = {
-    **{name: Settings(chain=chain) for name, chain in CHAIN_PRESETS.items()},
-    "cod": Settings(chain=COD_CHAIN, strategy="chain"),
+    **{name: Settings(chain=chain, strategy="chain") for name, chain in CHAIN_PRESETS.items()},
+    "default": Settings(),
     "lychee-v2": PAPER,
     "no-planner": replace(
         PAPER, reading=replace(PAPER_READING, recall=replace(PAPER_READING.recall, planned=False))

@@ -15,10 +15,11 @@ from scrubjay.dates import find_time_range
 from scrubjay.embed import count_tokens
 from scrubjay.errors import QuestionError
 from scrubjay.evidence import Evidence
-from scrubjay.planned import Grounds, recall_plan, select_evidence
+from scrubjay.planned import Grounds, queries_of, recall_plan, select_evidence
 from scrubjay.planned_results import chosen_chain, chosen_records, make_record_links, record_items
 from scrubjay.question import as_seconds, read_question, require_askable, said_within
 from scrubjay.relevance import read_channels, score_turns
+from scrubjay.reranking import rerank_recalled
 from scrubjay.results import (
     Found,
     chain_items,
@@ -177,12 +178,14 @@ def read_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> Evid
 def choose_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> tuple[Chosen, Grounds]:
     """Recall by every route of a plan and select; hold the corpus's lock."""
     with trace.stage("embed"):
-        queries = list(dict.fromkeys(query for route in plan.routes for query in route.queries))
+        asked_for = (queries_of(route, plan, asked.question) for route in plan.routes)
+        queries = list(dict.fromkeys(query for of_route in asked_for for query in of_route))
         vectors = dict(zip(queries, path.embedder().embed(queries), strict=True))
     with trace.stage("index"):
         records = path.record_corpus.current(path.records)  # before the turns: these hold all theirs
         corpus = path.corpus.current(path.turns)
     grounds = Grounds(
+        question=asked.question,
         corpus=corpus,
         records=records,
         settings=path.settings,
@@ -192,6 +195,7 @@ def choose_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> tu
     )
     with trace.stage("recall"):
         recalled = recall_plan(plan, grounds)
+    recalled = rerank_recalled(recalled, grounds, trace, turns=path.turns, records=path.records)
     with trace.stage("select"):
         return select_evidence(recalled, grounds), grounds
 

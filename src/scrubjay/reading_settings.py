@@ -29,11 +29,10 @@ ALL_CHANNELS = tuple(RecallChannel)
 class EvidenceWeights:
     """What each channel adds to the log-odds that a turn is evidence (docs/reading.md)."""
 
-    record: float = 2.5  # of the best record made from it
+    record: float = 1.5  # of the best record made from it
     record_base: float = 0.33  # a record's score that says nothing for or against its turns
     nodes: float = 1.2  # of the best record that evidence nodes lead to
     time: float = 0.4  # a record of it is of the time asked about
-    bias: float = 0.0  # of every turn
     role: float = 1.0  # it was said in the role that the route or the question's type asks for
     channels: float = 10.0  # of the mean of words and vectors, where the chain isn't asked
     channels_base: float = -10.3  # log-odds of a turn without any of the two

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 TINY = 1e-9
 LEAST_ODDS = 1e-9
 MOST_TERMS = 64  # that a match tells apart
+NOTHING = np.zeros(1)
 DIGITS = 6  # of a score: products of matrices differ in the last ones by where a row stands
 
 
@@ -88,7 +89,7 @@ class RouteRecall:
     turn_score: Floats  # (t,) of every turn by the raw-turn channel, between 0 and 1
     records: Rows  # candidates, the union of what the channels return, rising
     turns: Rows  # candidates of the raw-turn channel, best first
-    covered: float  # the greatest share of the words' weight that one record holds
+    covered: float  # the greatest share of the words' weight that one record holds; all, where one is of the time asked about
     log_odds: Floats  # (t,) that each turn is evidence, by all channels together
 
 
@@ -149,7 +150,7 @@ def recall_route(
         turn_score=score_raw_turns(turns, settings),
         records=candidates,
         turns=best_turns(log_odds, turns, sources, limits.turns) if reads_turns else np.empty(0, np.intp),
-        covered=share_covered(need, corpus) if RecallChannel.RECORDS in channels else 0.0,
+        covered=1.0 if channels.get(RecallChannel.TIME, NOTHING).any() else share_covered(need, corpus),
         log_odds=log_odds,
     )
 
@@ -210,7 +211,7 @@ def weigh_turns(
 ) -> Floats:
     """Give the log-odds that each turn is evidence: what the turn itself says, and what its records do."""
     weights, sources, table = settings.weights, said.sources, said.table
-    log_odds = turn_log_odds(said.scores, settings) + weights.bias
+    log_odds = turn_log_odds(said.scores, settings)
     factors = {
         RecallChannel.RECORDS: (weights.record, weights.record_base),
         RecallChannel.NODES: (weights.nodes, 0.0),

@@ -259,8 +259,8 @@ def covered_share(masks: Masks, idf: Floats) -> Floats:
 
 
 def weighted_sum(rows: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
-    """Return rows @ weights, the same on every machine: matrix products depend on the processor in the last digits."""
-    product: NDArray[Real] = np.sum(np.multiply(rows, weights), axis=1)
+    """Return rows @ weights. Not `@`: BLAS sums in an order of its own, and warns of values that it never met."""
+    product: NDArray[Real] = np.einsum("ij,j->i", rows, weights)
     return product
 
 

@@ -26,6 +26,13 @@ class Trace:
         return tuple(self._stages)
 
     @property
+    def seconds_left(self) -> float | None:
+        """How long until the deadline, 0 if it has passed; None where there is none."""
+        if self._deadline is None:
+            return None
+        return max(0.0, self._deadline - (time.perf_counter() - self._started))
+
+    @property
     def is_late(self) -> bool:
         """Whether the deadline has passed, so that a cheaper path is due."""
         return self._deadline is not None and time.perf_counter() - self._started >= self._deadline
