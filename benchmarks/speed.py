@@ -1,4 +1,4 @@
-"""Speed and memory of the embedded store (DESIGN 8), beside a plain loop over SQLite in the same run.
+"""Speed and memory of the embedded store, beside a plain loop over SQLite in the same run.
 
     python benchmarks/speed.py [--turns 1000 10000 100000]
 

@@ -1,4 +1,4 @@
-"""READ: a question is answered from its evidence by one model call (LycheeMemory V2, F.3; DESIGN 5.7)."""
+"""READ: a question is answered from its evidence by one model call (LycheeMemory V2, F.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""READ: organise the evidence for one question into a chain of anchors and their neighbours (CoD; DESIGN 5.4).
+"""READ: organise the evidence for one question into a chain of anchors and their neighbours (CoD).
 
 Anchors are chosen one by one, each for its relevance, for how little it repeats those chosen, and for the question's terms it is the
 first to cover; then the turns around each are restored. Nothing is written.

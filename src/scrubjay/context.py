@@ -1,4 +1,4 @@
-"""What is handed to a model: records, then turns, as quoted data with a header for each day (DESIGN 5.6)."""
+"""What is handed to a model: records, then turns, as quoted data with a header for each day."""
 
 from __future__ import annotations
 

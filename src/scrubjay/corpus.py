@@ -1,4 +1,4 @@
-"""One memory's index in memory: columns of its turns, postings, vectors, kept current with the store (DESIGN 2)."""
+"""One memory's index in memory: columns of its turns, postings, vectors, kept current with the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The phrases that name a time, and what each stands for (DESIGN 5.1).
+"""The phrases that name a time, and what each stands for.
 
 The tables at the end are the grammar, in the notation of `date_rules`; the functions before them turn the words
 of a phrase into a span. Each takes the reference moment and the named words, and raises ValueError where the

@@ -1,4 +1,4 @@
-"""Find the time a question asks about, without a model (DESIGN 5.1).
+"""Find the time a question asks about, without a model.
 
 A cheap cue first; then the words are read (`date_names`), the phrases among them found (`date_grammar`) and joined
 here to ranges ("from June to August 2022") and to what lies before or after ("since last summer").

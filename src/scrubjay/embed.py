@@ -19,6 +19,7 @@ from scrubjay.datatypes import EmbedderIdentity
 from scrubjay.errors import EmbedderError, MissingExtraError, SettingsError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
@@ -275,12 +276,16 @@ def _serve_requests(asked: SimpleQueue[Request | None], client: Client) -> None:
 
     with asyncio.Runner() as runner:
         while (request := asked.get()) is not None:
-            try:
-                request.answer.set_result(runner.run(_ask(client, request.texts)))
-            except BaseException as error:  # raised again where the answer is waited for
-                request.answer.set_exception(error)
-                if not isinstance(error, Exception):
-                    raise
+            _answer(request, runner, client)
+
+
+def _answer(request: Request, runner: asyncio.Runner, client: Client) -> None:
+    try:
+        request.answer.set_result(runner.run(_ask(client, request.texts)))
+    except BaseException as error:
+        request.answer.set_exception(error)  # raised again where the answer is waited for
+        if not isinstance(error, Exception):
+            raise
 
 
 async def _ask(client: Client, texts: list[str]) -> Sequence[Sequence[float]]:

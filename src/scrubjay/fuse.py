@@ -1,4 +1,4 @@
-"""READ: candidates of all routes in one list: reciprocal-rank fusion beside the best score (LycheeMemory V2, C.4; DESIGN 5.5). Pure."""
+"""READ: candidates of all routes in one list: reciprocal-rank fusion beside the best score (LycheeMemory V2, C.4). Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces of a turn that are short enough to be indexed each by itself (DESIGN 5.3)."""
+"""Pieces of a turn that are short enough to be indexed each by itself."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionPreset:
-    """What a type of question changes (DESIGN 5.2)."""
+    """What a type of question changes."""
 
     nodes: float = 1.0  # times the channel's budget; the next three likewise
     records: float = 1.0

@@ -42,7 +42,7 @@ class EvidenceWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallSettings:
-    """Which channels run and how much each may return (paper C.4, Table 14; DESIGN 5.2)."""
+    """Which channels run and how much each may return (paper C.4, Table 14)."""
 
     planned: bool = True  # False: a single route with the question itself (E.3, w/o query planner)
     channels: tuple[RecallChannel, ...] = ALL_CHANNELS
@@ -66,7 +66,7 @@ class RecallSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionSettings:
-    """How evidence is selected (paper 3.5, C.4; DESIGN 5.5)."""
+    """How evidence is selected (paper 3.5, C.4)."""
 
     by_tokens: bool = True  # most newly covered evidence per token; False: the paper's top-k
     fused: bool = True  # False: by score alone (E.3, w/o fusion/reranking/diversity)
@@ -77,7 +77,7 @@ class SelectionSettings:
     pool_factor: int = 4  # candidates looked at for each result
     relevance: float = 0.75  # C.4
     similarity: float = 0.25  # C.4, subtracted
-    same_session: float = 0.15  # of the similarity of two candidates, DESIGN 5.5; the next five likewise
+    same_session: float = 0.15  # of the similarity of two candidates, the next five likewise
     same_entities: float = 0.20
     same_queries: float = 0.15
     same_nodes: float = 0.15

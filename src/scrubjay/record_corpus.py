@@ -1,4 +1,4 @@
-"""One memory's records and evidence nodes in memory, beside the turns' corpus, kept current with the store (DESIGN 2)."""
+"""One memory's records and evidence nodes in memory, beside the turns' corpus, kept current with the store."""
 
 from __future__ import annotations
 

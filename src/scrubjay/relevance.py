@@ -1,4 +1,4 @@
-"""READ: how likely each turn is evidence for a question (DESIGN 5.3).
+"""READ: how likely each turn is evidence for a question.
 
 Two channels find turns: words (BM25) and vectors (cosine). Around them stand softer signals: what the neighbours and the session
 say, who speaks, what the question's small words ask for. Their weighted sum is the log-odds that a turn is evidence. All turns are

@@ -1,4 +1,4 @@
-"""READ: choose what is shown: by what each item newly covers per token, or the paper's diverse top-k (C.4; DESIGN 5.5). Pure.
+"""READ: choose what is shown: by what each item newly covers per token, or the paper's diverse top-k (C.4). Pure.
 
 An item is a record or a turn. A turn says what was said in it; a record says most of what its turns did, in fewer tokens.
 So the chance that evidence is still to be shown is kept for every turn, and whatever is chosen takes its share of it.
@@ -195,7 +195,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Signatures:
-    """What n candidates are compared by (DESIGN 5.5): their session, and sets of numbers."""
+    """What n candidates are compared by: their session, and sets of numbers."""
 
     session: NDArray[np.int64]  # (n,)
     entities: Sequence[Numbers]

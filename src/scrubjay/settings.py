@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LexicalSettings:
-    """BM25 over passages (DESIGN 5.3)."""
+    """BM25 over passages."""
 
     k1: float = 0.9  # how soon repeats of a term stop adding
     b: float = 0.6  # how much a passage's length is held against it, 0 to 1
@@ -25,7 +25,7 @@ class LexicalSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelevanceWeights:
-    """The weight of each signal in the log-odds that a turn is evidence (DESIGN 5.3, docs/ranking.md).
+    """The weight of each signal in the log-odds that a turn is evidence (docs/ranking.md).
 
     Signals lie between 0 and 1 unless a comment says otherwise. "Mixed" is the mean of both channels, each over its best turn's.
     """
@@ -54,7 +54,7 @@ class RelevanceWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelevanceSettings:
-    """What turns are looked at, and how signals are cut (DESIGN 5.3)."""
+    """What turns are looked at, and how signals are cut."""
 
     weights: RelevanceWeights = field(default_factory=RelevanceWeights)
     bias: float = -5.65  # log-odds of a turn without any signal, before they are shared out over all turns
@@ -70,7 +70,7 @@ class RelevanceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainSettings:
-    """How anchors are chosen and their neighbourhood restored (CoD; DESIGN 5.4)."""
+    """How anchors are chosen and their neighbourhood restored (CoD)."""
 
     candidates: int = 200  # most relevant turns that may become anchors (CoD: the candidate pool)
     least_relevance: float = 0.0005  # probability; a turn less likely to be evidence is no anchor and no hit
@@ -94,7 +94,7 @@ class ChainSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextSettings:
-    """What is handed to a model (DESIGN 5.6)."""
+    """What is handed to a model."""
 
     max_tokens: int = 2_000  # of the whole text, where the caller names none
     whole_turn_tokens: int = 256  # a longer turn is shown by its best passage
@@ -135,7 +135,7 @@ class ChatSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportSettings:
-    """When a record counts as supported by the turns it cites (DESIGN 4)."""
+    """When a record counts as supported by the turns it cites."""
 
     content_share: float = 0.34  # of its content words that must stand in the turns or the reference context
     name_share: float = 0.5  # of the words of an entity's name, likewise
@@ -158,7 +158,7 @@ class EncoderSettings:
     most_records: int = 200  # of one reply
     most_labels: int = 12  # entities of a record; tags likewise
     longest_record: int = 1_000  # characters
-    attempts: int = 3  # of a segment, before it counts as failed (DESIGN 4)
+    attempts: int = 3  # of a segment, before it counts as failed
     retry_seconds: float = 30.0  # after a segment's first failed attempt; doubled after each further one
     lease_seconds: float = 1_800.0  # a worker may take for a segment, before another may have it
     output_share: float = (
@@ -361,7 +361,7 @@ class Settings:
     answer: AnswerSettings = field(default_factory=AnswerSettings)
     confidence: ConfidenceSettings = field(default_factory=ConfidenceSettings)
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
-    passage_tokens: int = 256  # a longer turn is indexed in pieces (DESIGN 5.3)
+    passage_tokens: int = 256  # a longer turn is indexed in pieces
     import_batch: int = 500  # turns a transaction of an import
 
     @classmethod

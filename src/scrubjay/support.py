@@ -1,4 +1,4 @@
-"""Whether a record follows from the turns it cites: its names, numbers, dates and words stand there (DESIGN 4). Pure."""
+"""Whether a record follows from the turns it cites: its names, numbers, dates and words stand there. Pure."""
 
 from __future__ import annotations
 

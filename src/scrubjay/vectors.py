@@ -1,4 +1,4 @@
-"""Exact dense search over one memory's vectors, kept as one float32 matrix (DESIGN 2)."""
+"""Exact dense search over one memory's vectors, kept as one float32 matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PORT: a language model: one call, its reply read and checked, its cost returned (DESIGN 2)."""
+"""PORT: a language model: one call, its reply read and checked, its cost returned."""
 
 from __future__ import annotations
 

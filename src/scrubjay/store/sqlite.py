@@ -1,4 +1,4 @@
-"""The embedded store: one memory in one SQLite file (DESIGN 2)."""
+"""The embedded store: one memory in one SQLite file."""
 
 from __future__ import annotations
 
