@@ -99,19 +99,18 @@ def render_context(
 
 def arrange_items(items: Sequence[ContextItem | RecordItem]) -> list[int]:
     """Put records before turns: by day said, the newest first, in a day what is supported first; undated ones last."""
-    records = [place for place, item in enumerate(items) if isinstance(item, RecordItem)]
+    records = [
+        (*record_order(item), place) for place, item in enumerate(items) if isinstance(item, RecordItem)
+    ]
     turns = [
         (item.session, item.turn.index, place)
         for place, item in enumerate(items)
         if isinstance(item, ContextItem)
     ]
-    records.sort(key=lambda place: record_order(items[place]))
-    return [*records, *(place for _, _, place in sorted(turns))]
+    return [*(place for *_, place in sorted(records)), *(place for *_, place in sorted(turns))]
 
 
-def record_order(item: ContextItem | RecordItem) -> tuple[float, bool, float]:
-    if not isinstance(item, RecordItem):
-        raise TypeError("a turn has no place among records")
+def record_order(item: RecordItem) -> tuple[int, bool, float]:
     day = -item.said_at.date().toordinal() if item.said_at else 1
     return day, not item.record.support.supported, -item.value
 
