@@ -78,7 +78,7 @@ def greedy(items: list[Item], chances: list[float], *, budget: int) -> list[int]
     while True:
         best: tuple[int, float, int, int] | None = None
         for item, (turns, price, _, tier) in enumerate(items):
-            worth = float(left[list(turns)] @ np.full(len(turns), 0.9)) * float(max(price, 1)) ** -1.0
+            worth = sum((left[list(turns)] * 0.9).tolist()) * float(max(price, 1)) ** -1.0
             entry = (tier, -worth, int(made.key[item]), item)
             if worth > 0 and item not in passed and (best is None or entry < best):
                 best = entry

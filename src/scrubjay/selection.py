@@ -74,19 +74,21 @@ class Ledger:
 
     def gain(self, item: int) -> float:
         span = slice(int(self._items.start[item]), int(self._items.stop[item]))
-        return float(self.left[self._items.turn[span]] @ self._items.holds[span])
+        return float(sum((self.left[self._items.turn[span]] * self._items.holds[span]).tolist()))
 
     def worth(self, item: int, share: Floats) -> float:
         """Give what an item newly covers per token, of what counts for one route."""
         span = slice(int(self._items.start[item]), int(self._items.stop[item]))
         turns = self._items.turn[span]
-        return float((self.left[turns] * share[turns]) @ self._items.holds[span]) * float(self._worth[item])
+        covered = self.left[turns] * share[turns] * self._items.holds[span]
+        return float(sum(covered.tolist())) * float(self._worth[item])
 
     def worths(self, share: Floats) -> Floats:
-        """Give that of every item at once."""
-        covered = (self.left * share)[self._items.turn] * self._items.holds
-        total = np.concatenate(([0.0], np.cumsum(covered)))
-        worths: Floats = (total[self._items.stop] - total[self._items.start]) * self._worth
+        """Give that of every item at once, to the last digit: each is summed by itself, in the order of its turns."""
+        count = len(self._worth)
+        covered = self.left[self._items.turn] * share[self._items.turn] * self._items.holds
+        item = np.repeat(np.arange(count), self._items.stop - self._items.start)
+        worths: Floats = np.bincount(item, weights=covered, minlength=count) * self._worth
         return worths
 
     def take(self, item: int) -> bool:
