@@ -50,7 +50,7 @@ def test_sizes(path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(STAGES))
 def test_stages_do_not_import_each_other(name: str) -> None:
-    """Only memory.py puts stages together."""
+    """No stage imports another: memory.py and the modules it composes the paths with put them together."""
     tree = ast.parse(STAGES[name].read_text("utf-8"))
     imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not imported & {f"scrubjay.{other}" for other in STAGES if other != name}

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from scrubjay.quoting import CONTINUED, LINE_BREAK, WEEKDAYS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
 OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|recent|scrubjay)\b)", re.IGNORECASE)
 INNER_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|recent)\b)", re.IGNORECASE)
-LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-CONTINUED = "\n  "  # later lines are indented: a line that begins at the margin is ours
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def quote(words: str) -> str:

@@ -9,6 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from scrubjay.datatypes import Stance
+from scrubjay.quoting import CONTINUED, LINE_BREAK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +22,6 @@ CLOSING = "</scrubjay>"
 """The marker of recalled memory: what stands between is never taken as said again."""
 
 MARKER = re.compile(r"<(?=\s*/?\s*scrubjay)", re.IGNORECASE)
-LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-CONTINUED = "\n  "  # every later line of a turn is indented: a line that begins at the margin is ours
 
 UNDATED = "undated"
 RECORDS = -1  # stands for the session of what was made from several

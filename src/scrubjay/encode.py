@@ -19,6 +19,7 @@ from scrubjay.errors import ModelError, ModelReplyError
 from scrubjay.llm import ChatRequest, add_usage
 from scrubjay.passages import cut_places
 from scrubjay.prompts import load_prompt
+from scrubjay.quoting import CONTINUED, LINE_BREAK, WEEKDAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,12 +33,9 @@ if TYPE_CHECKING:
 STAGE = "encode"
 RECALLED = re.compile(r"<\s*(/?)\s*scrubjay\s*>", re.IGNORECASE)  # the markers context.py sets
 OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:turns|reference)\b)", re.IGNORECASE)
-LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-CONTINUED = "\n  "  # later lines of a turn are indented: a line that begins at the margin is ours
 ROUGH_TOKEN = re.compile(
     r"[\u0e00-\u0eff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff]|[^\s\u2e80-\u9fff\uac00-\ud7ff]{1,4}"
 )
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 UNKNOWN_DAY = "unknown day"
 VERSION_BYTES = 4
 NOTHING_SPENT = Usage(stage=STAGE, model="", calls=0, input_tokens=0, output_tokens=0)

@@ -10,6 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from scrubjay.datatypes import NewNode, NodeKind
+from scrubjay.quoting import WEEKDAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +21,6 @@ SEPARATOR = re.compile(r"[\s\-‐-―_/\\|:;,·・•~]")
 KEPT = frozenset(" +#&%@")  # among them the signs that tell names apart: C++, C#, R&D
 FRAME_CHARACTERS = 2_000  # of an event frame's text
 DAY, MONTH = len("2024-03-09"), len("2024-03")
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
