@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -306,7 +306,7 @@ def test_forgetting_during_a_call(tmp_path: Path, forgotten: str, left: tuple[in
 
 
 def test_a_slow_worker(tmp_path: Path) -> None:
-    """Of two that encode one segment, as the first took too long, one result is kept; both are paid for."""
+    """However long a model takes, its worker keeps the segment: no other encodes it, and it is paid for once."""
     asked, answered = threading.Event(), threading.Event()
 
     def be_slow(_request: ChatRequest) -> None:
@@ -314,14 +314,40 @@ def test_a_slow_worker(tmp_path: Path) -> None:
         assert answered.wait(30)
 
     path = tmp_path / "m.jay"
-    hasty = EncoderSettings(lease_seconds=0.05)
+    hasty = EncoderSettings(lease_seconds=0.6)
     slow, quick = Scribe(signs=True, before=be_slow), Scribe(signs=True)
     with open_eager(path, slow, encoder=hasty) as one, open_eager(path, quick, encoder=hasty) as other:
         say(one, FACTS[0])
         worker = threading.Thread(target=lambda: one.consolidate(flush=True))
         worker.start()
         assert asked.wait(30)
-        time.sleep(hasty.lease_seconds)
+        time.sleep(2 * hasty.lease_seconds)
+        assert other.consolidate().encoded == 0
+        answered.set()
+        worker.join()
+        assert (states(one), spent_tokens(one)[0], quick.asked) == ((0, 0, 1, 0), 1, [])
+
+
+def test_a_lost_lease(tmp_path: Path) -> None:
+    """Of two that encode one segment, as one was away so long, one result is kept; both are paid for."""
+    asked, answered = threading.Event(), threading.Event()
+
+    def be_slow(_request: ChatRequest) -> None:
+        asked.set()
+        assert answered.wait(30)
+
+    path = tmp_path / "m.jay"
+    slow, quick = Scribe(signs=True, before=be_slow), Scribe(signs=True)
+    with open_eager(path, slow) as one, open_eager(path, quick) as other:
+        say(one, FACTS[0])
+        worker = threading.Thread(target=lambda: one.consolidate(flush=True))
+        worker.start()
+        assert asked.wait(30)
+        lease = other.segments.lease_segment(
+            1, owner="x", now=datetime.now(UTC) + timedelta(days=1), lease_seconds=1
+        )
+        assert lease is not None
+        other.segments.release_segment(lease)
         assert other.consolidate().encoded == 1
         before = list(other.records.records())
         answered.set()

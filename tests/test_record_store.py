@@ -180,6 +180,18 @@ def test_lease_expiry(backend: Backend) -> None:
     assert backend.segments.usage() == (NO_USAGE,)
 
 
+def test_renewed_lease(backend: Backend) -> None:
+    """A renewed lease runs from the renewal on; one that is lost can't be renewed."""
+    add(backend, "monday", "one")
+    close(backend, "monday", 1)
+    first = must_lease(backend)
+    backend.segments.renew_lease(first, now=NOON + timedelta(seconds=50), lease_seconds=60)
+    assert lease(backend, after=109) is None
+    must_lease(backend, after=110)
+    with pytest.raises(LeaseLostError):
+        backend.segments.renew_lease(first, now=NOON, lease_seconds=60)
+
+
 def test_complete_late(backend: Backend) -> None:
     """A lease that ran out still counts while nobody else has the segment; but only once."""
     ids = add(backend, "monday", "one")

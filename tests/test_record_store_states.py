@@ -128,6 +128,25 @@ class AnyOrder(RuleBasedStateMachine):
         self.backend.segments.release_segment(leased)
         self.end(leased)
 
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data())
+    def renew(self, data: st.DataObject) -> None:
+        """A lease that stands runs anew, so that nobody else is given its segment meanwhile; another can't be renewed."""
+        leased = data.draw(st.sampled_from(self.leases))
+        now = NOON + timedelta(seconds=self.seconds)
+        if self.key(leased) not in self.standing:
+            with pytest.raises(LeaseLostError):
+                self.backend.segments.renew_lease(leased, now=now, lease_seconds=LEASE_SECONDS)
+            return
+        self.backend.segments.renew_lease(leased, now=now, lease_seconds=LEASE_SECONDS)
+        while (
+            other := lease(self.backend, after=self.seconds, encoding_row=leased.encoding_row)
+        ) is not None:
+            assert other.segment_row != leased.segment_row
+            self.leases.append(other)
+            self.standing = {key for key in self.standing if key[:2] != self.key(other)[:2]}
+            self.standing.add(self.key(other))
+
     @rule()
     def retry_failed(self) -> None:
         self.backend.segments.retry_failed()

@@ -38,6 +38,7 @@ from scrubjay.errors import (
     ModelUnavailableError,
 )
 from scrubjay.indexing import index_texts
+from scrubjay.leasing import renewed
 from scrubjay.llm import add_usage
 from scrubjay.organize import build_nodes
 from scrubjay.segmenting import close_segments, has_ended, segment_open_turns
@@ -301,9 +302,10 @@ class Consolidation:
         usage = None
         try:
             reference = segments.reference_context(lease, limit=settings.reference_records)
-            encoding = encode_turns(
-                lease.turns, model=self._get_model(), reference=reference, settings=settings
-            )
+            with renewed(lease, segments, lease_seconds=settings.lease_seconds):
+                encoding = encode_turns(
+                    lease.turns, model=self._get_model(), reference=reference, settings=settings
+                )
             usage = self._spend(encoding.usage)
             self._complete(lease, encoding)
         except ModelClosedError as error:

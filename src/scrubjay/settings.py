@@ -160,7 +160,9 @@ class EncoderSettings:
     longest_record: int = 1_000  # characters
     attempts: int = 3  # of a segment, before it counts as failed
     retry_seconds: float = 30.0  # after a segment's first failed attempt; doubled after each further one
-    lease_seconds: float = 1_800.0  # a worker may take for a segment, before another may have it
+    lease_seconds: float = (
+        120.0  # after which another may have the segment of a worker that has died; the living renew theirs
+    )
     output_share: float = (
         2.7  # tokens of a reply for each of its segment, in a dry run; measured (docs/consolidation.md)
     )

@@ -153,6 +153,10 @@ class SegmentStore(Protocol):
         """
         ...
 
+    def renew_lease(self, lease: LeasedSegment, *, now: datetime, lease_seconds: float) -> None:
+        """Let a lease run from `now` on, of a call that takes long; raise LeaseLostError as `complete_segment` does."""
+        ...
+
     def next_lease_at(self, encoding_row: int) -> datetime | None:
         """Say when a segment may be leased: past if now, None if there is nothing to do."""
         ...

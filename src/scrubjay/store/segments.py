@@ -114,6 +114,15 @@ class SqliteSegmentStore:
             )
             return read_lease(connection, encoding_row, found[0])
 
+    def renew_lease(self, lease: LeasedSegment, *, now: datetime, lease_seconds: float) -> None:
+        until = rows.to_microseconds(now) + int(lease_seconds * rows.MICROSECONDS)
+        with self._database.write() as connection:
+            require_lease(connection, lease)
+            connection.execute(
+                "UPDATE segment_state SET lease_until = ? WHERE encoding_row = ? AND segment_row = ?",
+                (until, lease.encoding_row, lease.segment_row),
+            )
+
     def next_lease_at(self, encoding_row: int) -> datetime | None:
         with self._database.read() as connection:
             moment = connection.execute(
