@@ -31,10 +31,7 @@ from scrubjay.reading import ReadPath, ask, is_planned, read_evidence, search_tu
 from scrubjay.record_corpus import RecordCache
 from scrubjay.reembedding import stage_all
 from scrubjay.settings import Settings
-from scrubjay.store.connection import IN_MEMORY, Database
-from scrubjay.store.records import SqliteRecordStore
-from scrubjay.store.segments import SqliteSegmentStore
-from scrubjay.store.sqlite import SqliteStore
+from scrubjay.store.opening import Opening, open_stores
 from scrubjay.trace import Trace, ignore_progress
 from scrubjay.transfer import read_file, write_file
 from scrubjay.turns import TurnLike, join_reports, read_turns, require_id, require_one_filter
@@ -56,7 +53,7 @@ if TYPE_CHECKING:
     )
     from scrubjay.evidence import Evidence
     from scrubjay.llm import ChatModel
-    from scrubjay.store import RecordStore, SegmentStore
+    from scrubjay.store.opening import Stores
 
 OWNER = "owner"  # the key under which a memory keeps whose it is
 NO_LIMITS = ConsolidationLimits()
@@ -67,7 +64,7 @@ class Memory:
 
     def __init__(  # noqa: PLR0913 -- each is the choice of whoever opens it
         self,
-        path: str | Path,
+        path: str | Path | Stores,
         *,
         settings: Settings | None = None,
         embedder: str | embed.Embedder | None = None,
@@ -83,21 +80,19 @@ class Memory:
         name; `consolidate="background"` has a thread do that whenever turns are added, until `close`. Raise
         NotFoundError where there is none and `create` is false, and a StoreError where the file can't be used.
         """
-        self.path = str(path)
         self.settings = settings or Settings()
-        self._database = Database(self.path, read_only=read_only, create=create and not read_only)
+        stores = open_stores(path, Opening(read_only=read_only, create=create))
+        self.path, self._place = stores.location, stores.place
+        self._store, self.segments, self.records = stores.turns, stores.segments, stores.records
         self._model = ChosenModel(model, self.settings.chat)
         try:
-            self._store = SqliteStore(self._database)
-            self.segments: SegmentStore = SqliteSegmentStore(self._database)
-            self.records: RecordStore = SqliteRecordStore(self._database)
             self._embedder = embed.choose_embedder(embedder, stored=self._store.embedder)
             self._store.name_embedder(self._embedder.identity)
             self._worker = open_background(
                 consolidate, self._write_path, self._model, self.settings, read_only=read_only
             )
         except BaseException:
-            self._database.close()
+            self._place.close()
             raise
         self._corpus = CorpusCache(self.settings.lexical)
         self._record_corpus = RecordCache(self.settings.lexical)
@@ -334,7 +329,7 @@ class Memory:
             owner=self.owner,
             totals=self._store.totals(),
             embedder=str(self._embedder.identity),
-            file_bytes=0 if self.path == IN_MEMORY else Path(self.path).stat().st_size,
+            file_bytes=self._place.size(),
             progress=self.segments.progress(),
             usage=self.segments.usage(),
             failing=list_failing(self.segments),
@@ -344,7 +339,7 @@ class Memory:
     def doctor(self, *, scrub: bool = False) -> tuple[Fault, ...]:
         """Check that the file is sound and every turn is in every index; `scrub` rewrites it without old bytes."""
         faults = self._store.check()
-        pending = self._database.scrub() if scrub else ""
+        pending = self._place.scrub() if scrub else ""
         left = Fault(check="no forgotten bytes are left", found=pending, remedy="try again")
         return (*faults, left) if pending else faults
 
@@ -377,7 +372,7 @@ class Memory:
     @property
     def is_gone(self) -> bool:
         """Whether the file was deleted or replaced since it was opened; whatever is asked then raises."""
-        return self._database.is_gone
+        return self._place.is_gone
 
     @property
     def owner(self) -> str | None:
@@ -391,7 +386,7 @@ class Memory:
         if self._worker:
             self._worker.close()
         self._model.break_off()
-        self._database.close()
+        self._place.close()
 
     def __enter__(self) -> Self:
         return self

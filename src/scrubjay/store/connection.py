@@ -79,6 +79,10 @@ class Database:
         """Whether the file was deleted or replaced since it was opened, so that what is written would be lost."""
         return self.path != IN_MEMORY and file_identity(self.path) != self._file
 
+    def size(self) -> int:
+        """Give the bytes of the file, without its log."""
+        return 0 if self.path == IN_MEMORY else Path(self.path).stat().st_size
+
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """Run the block in one write transaction: committed whole, or rolled back whole."""
