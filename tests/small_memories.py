@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from scrubjay.datatypes import NewTurn, Role
 from scrubjay.memory import Memory
+from scrubjay.store.connection import Database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -61,6 +62,12 @@ def conversation() -> Iterator[tuple[str, NewTurn]]:
 
 def open_memory(path: str | Path, *, read_only: bool = False, create: bool = True) -> Memory:
     return Memory(path, embedder=EMBEDDER, read_only=read_only, create=create)
+
+
+def database_of(memory: Memory) -> Database:
+    """Give the open file of a memory kept in one."""
+    assert isinstance(memory._place, Database)
+    return memory._place
 
 
 def fill(memory: Memory) -> Memory:

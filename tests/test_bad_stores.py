@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from small_memories import fill, finish, open_memory, run_python, say, start, texts
+from small_memories import database_of, fill, finish, open_memory, run_python, say, start, texts
 
 from scrubjay.errors import (
     NotFoundError,
@@ -273,14 +273,14 @@ def test_opened_to_read_only(path: Path) -> None:
 def test_a_full_disk_found_by_sqlite(path: Path) -> None:
     """When the file can't grow, the add fails as a whole; all that was there can be asked, and later adds work."""
     with Memory(path) as memory:
-        (pages,) = memory._database._connection.execute("PRAGMA page_count").fetchone()
-        memory._database._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        (pages,) = database_of(memory)._connection.execute("PRAGMA page_count").fetchone()
+        database_of(memory)._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(StoreFullError, match="disk is full"):
             say(memory, *(f"more and more {number}" for number in range(300)))
         assert len(texts(memory)) == 11
         assert memory.recall("Who plays the bassoon?").links
         assert memory.doctor() == ()
-        memory._database._connection.execute("PRAGMA max_page_count = 1000000")
+        database_of(memory)._connection.execute("PRAGMA max_page_count = 1000000")
         say(memory, "room again")
         assert memory.search("room")[0].turn.session_id == "monday"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from small_memories import PATIENCE, PROCESSES, finish, open_memory, say, start, texts, working
+from small_memories import PATIENCE, PROCESSES, database_of, finish, open_memory, say, start, texts, working
 
 from scrubjay.datatypes import NewTurn, Role
 from scrubjay.memory import Memory
@@ -267,7 +267,7 @@ def test_a_reader_never_waits_for_a_writer(tmp_path: Path) -> None:
     path = tmp_path / "memory.jay"
     with open_memory(path) as writer, open_memory(path, read_only=True) as reader:
         say(writer, "The bassoon is in the hall.")
-        with writer._database.write() as connection:
+        with database_of(writer).write() as connection:
             connection.execute("UPDATE turn SET tokens = tokens")
             started = time.monotonic()
             assert reader.search("bassoon")
@@ -281,6 +281,6 @@ def test_durable_settings(tmp_path: Path, name: str) -> None:
     with open_memory(path) as memory:
         say(memory, "hello")
         assert Path(f"{path}{name}").stat().st_size > 0
-        with memory._database.read() as connection:
+        with database_of(memory).read() as connection:
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)

@@ -12,6 +12,7 @@ from small_memories import (
     PATIENCE,
     PROCESSES,
     SPRING,
+    database_of,
     fill,
     finish,
     open_memory,
@@ -195,7 +196,7 @@ def test_what_is_not_there_cannot_be_forgotten(full_memory: Memory, filters: dic
 
 def read_and_hold(path: str, told: Connection) -> None:
     """Hold one unfinished read of the memory until told to end it."""
-    with open_memory(path) as memory, memory._database.read() as connection:
+    with open_memory(path) as memory, database_of(memory).read() as connection:
         connection.execute("SELECT count(*) FROM turn").fetchone()
         told.send("reading")
         told.recv()

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from small_memories import EMBEDDER, PATIENCE, PROCESSES, fill, finish, open_memory, say, start, texts
+from small_memories import (
+    EMBEDDER,
+    PATIENCE,
+    PROCESSES,
+    database_of,
+    fill,
+    finish,
+    open_memory,
+    say,
+    start,
+    texts,
+)
 
 from scrubjay.errors import InputError, NotFoundError, StoreClosedError, StoreError
 from scrubjay.home import MemoryHome, file_name, read_owner
@@ -227,7 +238,7 @@ def test_a_file_deleted_by_hand(tmp_path: Path) -> None:
 
 def test_a_memory_that_cannot_be_given_its_owner(tmp_path: Path) -> None:
     """When a memory can't be marked as its user's, it isn't handed out, and nothing is left open."""
-    with open_memory(tmp_path / "alice.jay") as memory, memory._database.write() as connection:
+    with open_memory(tmp_path / "alice.jay") as memory, database_of(memory).write() as connection:
         connection.execute("CREATE TRIGGER full BEFORE INSERT ON meta BEGIN SELECT RAISE(ABORT, 'no'); END")
     with MemoryHome(tmp_path, embedder=EMBEDDER) as home:
         for _ in range(2):
