@@ -29,6 +29,7 @@ check: .venv/developing
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/build_docs.py --check
+	$(BIN)/python tools/write_dataset_card.py --check
 	$(BIN)/python tools/check_conversations.py src/scrubjay/sample/conversation.json datasets/*.json
 
 format: .venv/developing
@@ -37,6 +38,7 @@ format: .venv/developing
 
 docs: .venv/developing
 	$(BIN)/python tools/build_docs.py
+	$(BIN)/python tools/write_dataset_card.py
 
 bench: .venv/developing
 	$(BIN)/python benchmarks/run_all.py $(if $(DATA),--data $(DATA)) --write

@@ -43,6 +43,7 @@ class Turn:
     speaker: str
     text: str
     said_at: datetime | None
+    has_caption: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +71,10 @@ class Question:
 class Conversation:
     """One file."""
 
+    kind: str
     languages: tuple[str, ...]
     license: str
+    held_out: bool
     sessions: tuple[Session, ...]
     questions: tuple[Question, ...]
 
@@ -181,6 +184,7 @@ def read_turn(reader: Reader) -> Turn:
         speaker=reader.text("speaker"),
         text=reader.text("text"),
         said_at=reader.moment("said_at"),
+        has_caption="caption" in reader.fields,
     )
 
 
@@ -211,10 +215,14 @@ def read_conversation(value: object, report: Report) -> Conversation:
     """Read one file's JSON value, reporting every field that doesn't fit."""
     reader = open_object(value, where="conversation", report=report)
     prose = ("id", "title", "kind", "about")
-    reader.check_keys(*prose, "languages", "license", "sessions", "questions")
+    reader.check_keys(*prose, "languages", "license", "held_out", "sessions", "questions")
     for key in prose:
         reader.text(key)
+    if reader.fields.get("held_out", True) is not True:
+        report.add("conversation", f"held_out is {reader.fields['held_out']!r}", "true, or no such key")
     return Conversation(
+        kind=reader.text("kind"),
+        held_out="held_out" in reader.fields,
         languages=reader.texts("languages"),
         license=reader.text("license"),
         sessions=tuple(read_session(session) for session in reader.readers("sessions")),
