@@ -229,7 +229,7 @@ def test_a_folder_of_files_is_one_data_set(tmp_path: Path) -> None:
 
 
 def test_labelled_questions_cite_turns(tmp_path: Path) -> None:
-    """Our own conversations: gold turns by id, the sessions they are in, when it is asked"""
+    """Our own conversations: gold turns by id, the sessions they are in, who asks and when"""
     questions = [
         {
             "id": "q1",
@@ -237,7 +237,7 @@ def test_labelled_questions_cite_turns(tmp_path: Path) -> None:
             "answer": "a",
             "evidence": ["s01:0", "s09:9"],
             "category": "updated",
-            "asked_by": None,
+            "asked_by": "Kai",
             "asked_at": "2024-12-20T18:00:00+01:00",
         },
         {"id": "q2", "question": "?", "answer": "", "evidence": [], "category": "unanswerable"},
@@ -248,6 +248,7 @@ def test_labelled_questions_cite_turns(tmp_path: Path) -> None:
     assert asked.asked_at is not None
     assert asked.asked_at.utcoffset() == timedelta(hours=1)
     assert (unanswerable.unanswerable, unanswerable.asked_at) == (True, None)
+    assert (asked.asked_by, unanswerable.asked_by) == ("Kai", None)
 
 
 def test_the_sample_is_shipped_and_sound() -> None:

@@ -71,7 +71,8 @@ def test_a_judged_question_ranks_as_the_memory_does() -> None:
             (session.session_id, turn) for session in sample.conversation.sessions for turn in session.turns
         )
         for each in judged()[:3]:
-            hits = memory.search(each.question.question, limit=10, now=each.question.asked_at)
+            asked = each.question
+            hits = memory.search(asked.question, limit=10, now=asked.asked_at, asker=asked.asked_by)
             run = run_question(each, Settings(), budgets=(500,))
             assert run.ranking[:10] == tuple(hit.turn.turn_id for hit in hits)
             scores = score_again(each, RelevanceSettings())

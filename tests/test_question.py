@@ -66,8 +66,10 @@ def test_terms_are_distinct_and_in_order() -> None:
 
 
 def test_who_asks_is_a_speaker_or_unknown() -> None:
-    """A name nobody in the memory has is no one's."""
+    """A name nobody in the memory has is no one's; how its letters are cased doesn't matter."""
     assert read("my dog", speakers=("Ann", "Bob"), asker="Bob").asker == 1
+    assert read("my dog", speakers=("Ann", "Bob"), asker=" bob").asker == 1
+    assert read("my dog", speakers=("Ann", "Bob"), asker=None).asker is None
     assert read("my dog", speakers=("Ann", "Bob"), asker="Eve").asker is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_examples import TALK, Said, ask
@@ -141,6 +142,28 @@ def test_who_asks_is_known_among_named_people() -> None:
     ]
     assert ask(turns, "Where is my wedding?", asker="Ben")[0].order[0] == 1
     assert ask(turns, "Where is my wedding?", asker="Ana")[0].order[0] == 0
+
+
+WEDDINGS = [
+    Said(session=0, position=0, text="the wedding is in the old mill", speaker="Ana"),
+    Said(session=1, position=0, text="the wedding is on the far island", speaker="Ben"),
+]
+
+
+@pytest.mark.parametrize("strategy", ["chain", "planned"])
+def test_who_asks_is_passed_through_the_whole_read_path(strategy: str) -> None:
+    """Searching, reading by a chain and reading by a plan, "my" means whom the caller names."""
+    with Memory(":memory:") as memory:
+        for turn in WEDDINGS:
+            memory.add(
+                {"role": "user", "content": turn.text, "name": turn.speaker}, session_id=str(turn.session)
+            )
+        for asker, place in (("Ana", 0), ("Ben", 1)):
+            found = memory.search("Where is my wedding?", asker=asker)
+            assert found[0].turn.text == WEDDINGS[place].text
+            evidence = memory.recall("Where is my wedding?", asker=asker, strategy=strategy)
+            best = max(evidence.links, key=lambda link: link.score)
+            assert best.turn.text == WEDDINGS[place].text
 
 
 def test_an_empty_memory_and_an_empty_question_are_no_errors() -> None:

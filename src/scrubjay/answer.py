@@ -70,6 +70,7 @@ class RecallOptions(TypedDict, total=False):
     deadline: float | None
     now: datetime | None
     time_range: TimeRange | None
+    asker: str | None
     recent: Sequence[str]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Self, TextIO, Unpack
 
 from scrubjay import embed
 from scrubjay.background import list_failing, open_background
@@ -38,7 +38,6 @@ from scrubjay.turns import TurnLike, join_reports, read_turns, require_id, requi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import TextIO
 
     from scrubjay.answer import Answer, AnswerStream, AnswerTask, RecallOptions
     from scrubjay.datatypes import (
@@ -204,17 +203,18 @@ class Memory:
         deadline: float | None = None,
         now: datetime | None = None,
         time_range: TimeRange | None = None,
+        asker: str | None = None,
         recent: Sequence[str] = (),
     ) -> Evidence:
         """Organise the evidence for a question: a chain of turns (CoD), or records and turns by a plan (LycheeMemory V2).
 
         `strategy` is "chain", "planned", or "auto": planned where there are records. A plan takes one model call, where
         a model is configured; `recent` lines of the conversation are for it alone. The context has at most `max_tokens`.
-        After `deadline` seconds a cheaper path is taken, and the trace says so. Words like "last week" count from `now`;
-        `time_range` leaves out all that was not said in it. Nothing is written. Raise QuestionError.
+        After `deadline` seconds a cheaper path is taken, and the trace says so. "Last week" counts from `now`, and "I" is
+        `asker`, a speaker; `time_range` leaves out all that was not said in it. Nothing is written. Raise QuestionError.
         """
         most = self.settings.context.max_tokens if max_tokens is None else max_tokens
-        asked = ask(question, most=most, deadline=deadline, now=now, time_range=time_range)
+        asked = ask(question, most=most, deadline=deadline, now=now, time_range=time_range, asker=asker)
         trace, path = Trace(deadline=deadline), self._read_path()
         if is_planned(strategy or self.settings.strategy, path):
             plan, usage = self._planner.plan(question, now=asked.now, recent=recent, trace=trace)
@@ -240,8 +240,7 @@ class Memory:
     def _answer_task(self, question: str, options: RecallOptions) -> AnswerTask:
         from scrubjay.answer import AnswerTask
 
-        now = options.get("now") or datetime.now(UTC)
-        options["now"] = now
+        now = options["now"] = options.get("now") or datetime.now(UTC)
         return AnswerTask(
             evidence=self.recall(question, **options),
             now=now,
@@ -258,9 +257,10 @@ class Memory:
         by: RankBy = RankBy.RELEVANCE,
         now: datetime | None = None,
         time_range: TimeRange | None = None,
+        asker: str | None = None,
     ) -> tuple[Hit, ...]:
         """Rank turns, best first, with their rank and score in each channel; what scores nothing is left out."""
-        asked = ask(query, most=limit, deadline=None, now=now, time_range=time_range)
+        asked = ask(query, most=limit, deadline=None, now=now, time_range=time_range, asker=asker)
         return search_turns(asked, self._read_path(), by=by)
 
     def _read_path(self) -> ReadPath:

@@ -47,6 +47,7 @@ class Grounds:
     question: str
     vectors: Mapping[str, NDArray[np.float32]]  # of every query asked
     narrow: TimeRange | None  # leaves out all that was not said in it
+    asker: str | None  # the name of who asks
     max_tokens: int
 
 
@@ -120,6 +121,7 @@ def find_route(route: Route, plan: Plan, grounds: Grounds, allowed: NDArray[np.b
         "\n".join(queries),
         vector=grounds.vectors[queries[0]],
         speakers=corpus.turns.speakers,
+        asker=grounds.asker,
         time_range=as_seconds(time_range),
     )
     match = corpus.lexical.match(question.hashes, question.weights)

@@ -103,10 +103,16 @@ def read_question(
             for place, (speaker, name) in enumerate(zip(speakers, names, strict=True))
             if name.intersection(terms) or capitalised.intersection(speaker.split())
         ),
-        asker=speakers.index(asker) if asker is not None and asker in speakers else None,
+        asker=find_speaker(asker, speakers),
         time_range=time_range,
         cues=question_cues(text),
     )
+
+
+def find_speaker(name: str | None, speakers: Sequence[str]) -> int | None:
+    """Return the place of the speaker of this name, however its letters are cased; None where there is none."""
+    wanted = None if name is None else name.strip().casefold()
+    return next((place for place, speaker in enumerate(speakers) if speaker.casefold() == wanted), None)
 
 
 def require_askable(question: str, *, most: int, deadline: float | None) -> None:

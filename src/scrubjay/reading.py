@@ -71,6 +71,7 @@ class Asked:
     time_range: TimeRange | None  # what it names, or the caller's
     narrow: bool  # the caller's: nothing that was not said in it counts
     now: datetime
+    asker: str | None = None  # the name of who asks, where known
     plan: Plan | None = None  # None: the chain
     usage: tuple[Usage, ...] = ()  # of the plan
 
@@ -82,6 +83,7 @@ def ask(
     deadline: float | None,
     now: datetime | None,
     time_range: TimeRange | None,
+    asker: str | None,
 ) -> Asked:
     """Read what the caller asks; raise QuestionError for what can't be asked."""
     require_askable(question, most=most, deadline=deadline)
@@ -92,6 +94,7 @@ def ask(
         time_range=time_range or find_time_range(question, now),
         narrow=time_range is not None,
         now=now,
+        asker=asker,
     )
 
 
@@ -191,6 +194,7 @@ def choose_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> tu
         settings=path.settings,
         vectors=vectors,
         narrow=asked.time_range if asked.narrow else None,
+        asker=asked.asker,
         max_tokens=asked.most,
     )
     with trace.stage("recall"):
@@ -225,6 +229,7 @@ def find_asked(asked: Asked, path: ReadPath, trace: Trace) -> Found:
         time_range=asked.time_range,
         narrow=asked.narrow,
         trace=trace,
+        asker=asked.asker,
     )
 
 
@@ -253,14 +258,19 @@ def find_turns(  # noqa: PLR0913 -- what one question and one memory are made of
     time_range: TimeRange | None,
     narrow: bool,
     trace: Trace,
+    asker: str | None = None,
 ) -> Found:
     """Score every turn for a question: what its words and its vector find, and what stands around.
 
-    What was said in `time_range` counts more; with `narrow`, nothing else counts.
+    What was said in `time_range` counts more; with `narrow`, nothing else counts. `asker` is the speaker whom "I" means.
     """
     with trace.stage("recall"):
         question = read_question(
-            text, vector=vector, speakers=corpus.turns.speakers, time_range=as_seconds(time_range)
+            text,
+            vector=vector,
+            speakers=corpus.turns.speakers,
+            asker=asker,
+            time_range=as_seconds(time_range),
         )
         match, cosines = (
             corpus.lexical.match(question.hashes, question.weights),

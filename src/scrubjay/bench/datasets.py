@@ -75,6 +75,7 @@ class LabelledQuestionShape(Untrusted):
     answer: str
     evidence: list[str]
     asked_at: object = None
+    asked_by: str | None = None
 
 
 def load_dataset(name: str, path: Path | None = None) -> Dataset:
@@ -232,6 +233,7 @@ def _load_labelled(source: Source) -> Iterator[BenchSample]:
                 unresolved=unresolved,
                 asked_at=read_time(shape.asked_at, zone=None, entry=inside, field="asked_at"),
                 unanswerable=shape.category == LABELLED_UNANSWERABLE,
+                asked_by=shape.asked_by,
             )
             questions.append(question)
         yield _sample(conversation, questions)

@@ -72,7 +72,9 @@ def judge_samples(
 
 
 def estrange(question: BenchQuestion) -> BenchQuestion:
-    return replace(question, evidence=(), evidence_sessions=(), unanswerable=True, sessions_before=None)
+    return replace(
+        question, evidence=(), evidence_sessions=(), unanswerable=True, sessions_before=None, asked_by=None
+    )
 
 
 def fill_corpus(
@@ -104,6 +106,7 @@ def find_for(question: BenchQuestion, corpus: Corpus, *, embedder: Embedder, set
         time_range=find_time_range(text, question.asked_at or datetime.now(UTC)),
         narrow=False,
         trace=Trace(),
+        asker=question.asked_by,
     )
 
 

@@ -30,6 +30,7 @@ class BenchQuestion:
     sessions_before: int | None = (
         None  # only so many of the first sessions may be known when it is asked; None: all
     )
+    asked_by: str | None = None  # the speaker who asks, where the file says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

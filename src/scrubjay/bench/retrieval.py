@@ -141,11 +141,11 @@ def known_sessions(question: BenchQuestion, all_of_them: int) -> int:
 
 
 def ask(system: System, memory: Memory, question: BenchQuestion) -> tuple[QuestionRun, float]:
-    ranking = system.rank(memory, question.question, question.asked_at)
+    ranking = system.rank(memory, question)
     evidence, milliseconds = {}, []
     for budget in BUDGETS:
         started = time.perf_counter()
-        evidence[budget] = system.fill(memory, question.question, question.asked_at, budget)
+        evidence[budget] = system.fill(memory, question, budget)
         milliseconds.append((time.perf_counter() - started) * 1000)
     run = QuestionRun(
         sample=question.sample, question_index=question.question_index, ranking=ranking, evidence=evidence

@@ -14,17 +14,17 @@ from scrubjay.reading_settings import ALL_CHANNELS, RecallChannel, RecallSetting
 from scrubjay.settings import Settings
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
+    from scrubjay.bench.questions import BenchQuestion
     from scrubjay.datatypes import Turn
+    from scrubjay.evidence import Evidence
     from scrubjay.memory import Memory
 
 RANKING_TOKENS = 4_000  # of the context whose order of choosing is a ranking
 RANKED = 200  # turns of a ranking that are written down
 BASELINE_ITEMS = 120  # turns at most that a baseline's context is filled from: more than 4,000 tokens hold
 
-Rank = Callable[["Memory", str, "datetime | None"], tuple[str, ...]]
-Fill = Callable[["Memory", str, "datetime | None", int], tuple[str, ...]]
+Rank = Callable[["Memory", "BenchQuestion"], tuple[str, ...]]
+Fill = Callable[["Memory", "BenchQuestion", int], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,33 +39,44 @@ class System:
 
 
 def rank_by(channel: RankBy) -> Rank:
-    def rank(memory: Memory, question: str, now: datetime | None) -> tuple[str, ...]:
-        return tuple(hit.turn.turn_id for hit in memory.search(question, limit=RANKED, by=channel, now=now))
+    def rank(memory: Memory, asked: BenchQuestion) -> tuple[str, ...]:
+        return search_turns(memory, asked, by=channel)
 
     return rank
 
 
-def recall_turns(memory: Memory, question: str, now: datetime | None, budget: int) -> tuple[str, ...]:
-    return memory.recall(question, strategy="chain", max_tokens=budget, now=now).turn_ids
+def search_turns(memory: Memory, asked: BenchQuestion, *, by: RankBy) -> tuple[str, ...]:
+    hits = memory.search(asked.question, limit=RANKED, by=by, now=asked.asked_at, asker=asked.asked_by)
+    return tuple(hit.turn.turn_id for hit in hits)
 
 
-def recall_covered(memory: Memory, question: str, now: datetime | None, budget: int) -> tuple[str, ...]:
+def recall(memory: Memory, asked: BenchQuestion, *, strategy: str, budget: int) -> Evidence:
+    return memory.recall(
+        asked.question, strategy=strategy, max_tokens=budget, now=asked.asked_at, asker=asked.asked_by
+    )
+
+
+def recall_turns(memory: Memory, asked: BenchQuestion, budget: int) -> tuple[str, ...]:
+    return recall(memory, asked, strategy="chain", budget=budget).turn_ids
+
+
+def recall_covered(memory: Memory, asked: BenchQuestion, budget: int) -> tuple[str, ...]:
     """Give the turns shown, and those that records shown stand for."""
-    return memory.recall(question, strategy="planned", max_tokens=budget, now=now).covered_turn_ids
+    return recall(memory, asked, strategy="planned", budget=budget).covered_turn_ids
 
 
-def rank_covered(memory: Memory, question: str, now: datetime | None) -> tuple[str, ...]:
+def rank_covered(memory: Memory, asked: BenchQuestion) -> tuple[str, ...]:
     """Rank turns by when they, or records that stand for them, are chosen for a long context."""
-    covered = recall_covered(memory, question, now, RANKING_TOKENS)
-    found = memory.search(question, limit=RANKED, now=now)
-    return tuple(dict.fromkeys((*covered, *(hit.turn.turn_id for hit in found))))[:RANKED]
+    covered = recall_covered(memory, asked, RANKING_TOKENS)
+    found = search_turns(memory, asked, by=RankBy.RELEVANCE)
+    return tuple(dict.fromkeys((*covered, *found)))[:RANKED]
 
 
 def fill_in_order(rank: Rank) -> Fill:
     """Fill a context with the first turns of a ranking, whole, rendered as ours are."""
 
-    def fill(memory: Memory, question: str, now: datetime | None, budget: int) -> tuple[str, ...]:
-        turns = [memory.turn(turn_id) for turn_id in rank(memory, question, now)[:BASELINE_ITEMS]]
+    def fill(memory: Memory, asked: BenchQuestion, budget: int) -> tuple[str, ...]:
+        turns = [memory.turn(turn_id) for turn_id in rank(memory, asked)[:BASELINE_ITEMS]]
         return fitting_turns(turns, budget=budget)
 
     return fill
@@ -84,7 +95,7 @@ def fitting_turns(turns: Sequence[Turn], *, budget: int) -> tuple[str, ...]:
     return tuple(items[place].turn.turn_id for place in shown)
 
 
-def last_turns(memory: Memory, question: str, now: datetime | None) -> tuple[str, ...]:  # noqa: ARG001 -- a Rank
+def last_turns(memory: Memory, asked: BenchQuestion) -> tuple[str, ...]:  # noqa: ARG001 -- a Rank
     """Rank the newest turn first, whatever is asked."""
     return tuple(turn.turn_id for turn in reversed(list(memory.turns())))[:RANKED]
 

@@ -21,6 +21,10 @@ Now = Annotated[
         help="The time that words like 'last week' count from: ISO 8601 with its offset. [default: now]"
     ),
 ]
+Asker = Annotated[
+    str | None,
+    typer.Option("--as", metavar="NAME", help="Who asks: the speaker that 'I' and 'my' mean."),
+]
 
 
 def read_moment(text: str | None, option: str) -> datetime | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scrubjay.cli import output
-from scrubjay.cli.options import AsJson, MemoryFile, Now, read_moment
+from scrubjay.cli.options import AsJson, Asker, MemoryFile, Now, read_moment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +37,7 @@ def ask(  # noqa: PLR0913 -- each is an option of the command
         int | None, typer.Option(help="Length of the evidence at most. [default: 2000]")
     ] = None,
     now: Now = None,
+    asker: Asker = None,
     explain: Annotated[bool, typer.Option("--explain", help="Add a table: why each turn is there.")] = False,
     answer: Annotated[
         bool, typer.Option("--answer", help="Have the model of SCRUBJAY_MODEL answer from the evidence.")
@@ -47,11 +48,11 @@ def ask(  # noqa: PLR0913 -- each is an option of the command
     moment = read_moment(now, "--now")
     if answer:
         with open_to_answer(memory) as opened:
-            given = opened.answer(question, max_tokens=max_tokens, now=moment)
+            given = opened.answer(question, max_tokens=max_tokens, now=moment, asker=asker)
         output.print_json(given.to_dict()) if as_json else output.print_answer(given, explain=explain)
         return
     with open_for_reading(memory) as opened:
-        evidence = opened.recall(question, max_tokens=max_tokens, now=moment)
+        evidence = opened.recall(question, max_tokens=max_tokens, now=moment, asker=asker)
     if as_json:
         output.print_json(evidence.to_dict(trace=True))
     else:
@@ -64,13 +65,14 @@ def search(
     *,
     limit: Annotated[int, typer.Option(min=1, help="How many turns at most.")] = 10,
     now: Now = None,
+    asker: Asker = None,
     as_json: AsJson = False,
 ) -> None:
     """List the turns most relevant to a query, best first."""
     from scrubjay.documents import hit_document
 
     with open_for_reading(memory) as opened:
-        hits = opened.search(query, limit=limit, now=read_moment(now, "--now"))
+        hits = opened.search(query, limit=limit, now=read_moment(now, "--now"), asker=asker)
     if as_json:
         output.print_json([hit_document(hit) for hit in hits])
     else:
