@@ -120,6 +120,7 @@ def run_python(
     code: str, *args: str, check: bool = True, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in a new interpreter, with the tests' folder among its modules."""
+    modules = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
         [sys.executable, "-c", code, *args],
         capture_output=True,
@@ -127,5 +128,5 @@ def run_python(
         encoding="utf-8",
         check=check,
         timeout=PATIENCE,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), **environment},
+        env={**os.environ, "PYTHONPATH": modules, **environment},
     )

@@ -16,6 +16,7 @@ from scrubjay._version import __version__
 
 if TYPE_CHECKING:
     from scrubjay.answer import Answer
+    from scrubjay.async_memory import AsyncMemory
     from scrubjay.datatypes import Hit, Link, NewTurn, Role, Session, TimeRange, Turn
     from scrubjay.errors import ScrubJayError
     from scrubjay.evidence import Evidence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 HOME_OF_NAME = {
     "Answer": "scrubjay.answer",
+    "AsyncMemory": "scrubjay.async_memory",
     "Evidence": "scrubjay.evidence",
     "Hit": "scrubjay.datatypes",
     "Link": "scrubjay.datatypes",
@@ -42,6 +44,7 @@ HOME_OF_NAME = {
 
 __all__ = [
     "Answer",
+    "AsyncMemory",
     "Evidence",
     "Hit",
     "Link",
