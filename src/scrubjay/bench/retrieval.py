@@ -5,51 +5,86 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrubjay._version import __version__
+from scrubjay.bench.adapters import Adapter
+from scrubjay.bench.contenders import open_contender
 from scrubjay.bench.measures import QuestionRun, score_run, summarize
-from scrubjay.bench.replay import load_replay
-from scrubjay.memory import Memory
 from scrubjay.trace import ignore_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from scrubjay.bench.contenders import Contender
     from scrubjay.bench.datasets import BenchQuestion, BenchSample, Dataset
     from scrubjay.bench.measures import ScoreTable
-    from scrubjay.bench.systems import System
-    from scrubjay.datatypes import JsonValue
+    from scrubjay.bench.systems import Finding, System
     from scrubjay.embed import Embedder
     from scrubjay.settings import Settings
 
 BUDGETS = (500, 1000, 2000, 4000)  # context tokens
 SHOWN = ("R@5", "R@10", "R@25", "R@50", "R@500tok", "R@1000tok", "R@2000tok", "R@4000tok", "full@10", "nDCG@10",
          "session-any@5", "session-all@5", "session-any@10", "session-all@10")  # fmt: skip
+STATUS = Path("/proc/self/status")
+PEAK = "VmHWM:"  # of a process since it began; getrusage would count the one that started it
+KIBIBYTE = 1 << 10
 LATENCY_QUANTILES = {"p50": 0.5, "p95": 0.95}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """What it took to keep the turns; systems that read one memory share it."""
+
+    turns: int
+    seconds: float
+    bytes: int  # on disk, when closed; 0 for what is kept in memory only
+    peak_bytes: int | None  # most memory the process had held when all was asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRun:
-    """One system's answers to all questions, their scores, and the milliseconds each recall took."""
+    """One system's answers to all questions, their scores, and the milliseconds each context took."""
 
     system: str
     about: str
-    settings_hash: str
+    version: str  # of another's package; of ours the hash of the settings
     runs: tuple[QuestionRun, ...]
     table: ScoreTable
     latency_ms: Mapping[str, float]
+    writing: Writing
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a contender has given so far."""
+
+    runs: dict[str, list[QuestionRun]] = field(default_factory=lambda: defaultdict(list))
+    milliseconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    turns: int = 0
+    seconds: float = 0.0
+    bytes: int = 0
+
+    def take(self, system: str, question: BenchQuestion, finding: Finding) -> None:
+        run = QuestionRun(
+            sample=question.sample,
+            question_index=question.question_index,
+            ranking=finding.ranking,
+            evidence=finding.evidence,
+        )
+        self.runs[system].append(run)
+        self.milliseconds[system].append(finding.milliseconds)
 
 
 def run_retrieval(
     dataset: Dataset,
-    systems: Sequence[System],
+    systems: Sequence[System | Adapter],
     *,
     embedder: Embedder,
     limit: int | None = None,
@@ -58,80 +93,67 @@ def run_retrieval(
 ) -> list[SystemRun]:
     """Ask every system every question, over memories that hold the same turns; `limit` takes the first samples.
 
-    `records` is a recording that fills each memory with records before it is asked (bench/replay.py).
+    `records` is a recording that fills each memory of ours with records before it is asked (bench/replay.py).
     """
     samples = dataset.samples[:limit]
-    total = sum(len(sample.questions) for sample in samples)
-    answers: dict[str, list[QuestionRun]] = {system.name: [] for system in systems}
-    times: dict[str, list[float]] = {system.name: [] for system in systems}
+    groups = group_systems(systems)
+    total = len(groups) * sum(len(sample.questions) for sample in samples)
     done = 0
-    for sample in samples:
-        for system, run, milliseconds in ask_sample(sample, systems, embedder=embedder, records=records):
-            answers[system.name].append(run)
-            times[system.name].append(milliseconds)
-            done += 1
-            advance(done // len(systems), total)
-    return [
-        SystemRun(
-            system=system.name,
-            about=system.about,
-            settings_hash=hash_settings(system.settings),
-            runs=tuple(answers[system.name]),
-            table=summarize(score_run(samples, answers[system.name])),
-            latency_ms={
-                name: float(np.quantile(times[system.name], q)) for name, q in LATENCY_QUANTILES.items()
-            },
-        )
-        for system in systems
-    ]
+    found: dict[str, SystemRun] = {}
+    for group in groups:
+        tally = Tally()
+        for sample in samples:
+            for _ in ask_sample(sample, group, tally, embedder=embedder, records=records):
+                done += 1
+                advance(done, total)
+        found |= {run.system: run for run in close_tally(samples, group, tally)}
+    return [found[system.name] for system in systems]
+
+
+def group_systems(systems: Iterable[System | Adapter]) -> list[Sequence[System] | Adapter]:
+    """Put together the systems that read one memory."""
+    ours: list[System] = []
+    groups: list[Sequence[System] | Adapter] = []
+    for system in systems:
+        if isinstance(system, Adapter):
+            groups.append(system)
+        else:
+            ours.append(system)
+    return [ours, *groups] if ours else groups
 
 
 def ask_sample(
-    sample: BenchSample, systems: Sequence[System], *, embedder: Embedder, records: Path | None
-) -> Iterator[tuple[System, QuestionRun, float]]:
-    """Fill one memory with a conversation, and have every system answer every question about it."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        path = Path(folder) / "memory.jay"
-        memories = {
-            s.name: stack.enter_context(Memory(path, settings=s.settings, embedder=embedder)) for s in systems
-        }
-        encode = ignore_progress if records is None else Recording(records, path, sample, embedder).encode
-        for question in feed_and_ask(sample, memories[systems[0].name], encode=encode):
-            for system in systems:
-                yield system, *ask(system, memories[system.name], question)
+    sample: BenchSample,
+    group: Sequence[System] | Adapter,
+    tally: Tally,
+    *,
+    embedder: Embedder,
+    records: Path | None,
+) -> Iterator[None]:
+    """Fill a store with a conversation and ask every question about it; give a sign after each."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        opened = open_contender(sample, group, folder=folder, embedder=embedder, records=records)
+        with closing(opened):
+            for question in feed_and_ask(sample, opened, tally):
+                for system, finding in opened.ask(question, BUDGETS):
+                    tally.take(system, question, finding)
+                yield
+        tally.bytes += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """Fills the memory of a sample with records; the systems that read it have no model to ask for plans."""
-
-    records: Path
-    memory: Path
-    sample: BenchSample
-    embedder: Embedder
-
-    def encode(self) -> None:
-        model = load_replay(self.records, self.sample.sample)
-        with Memory(self.memory, embedder=self.embedder, model=model) as memory:
-            memory.consolidate(flush=True)
-
-
-def feed_and_ask(
-    sample: BenchSample, memory: Memory, *, encode: Callable[[], None] = ignore_progress
-) -> Iterator[BenchQuestion]:
-    """Give the questions in an order in which each finds the memory holding what it may know, and no more.
-
-    `encode` is called after turns were added.
-    """
+def feed_and_ask(sample: BenchSample, contender: Contender, tally: Tally) -> Iterator[BenchQuestion]:
+    """Give the questions in an order in which each finds the store holding what it may know, and no more."""
     sessions = sample.conversation.sessions
     fed = 0
     for question in sorted(sample.questions, key=lambda question: known_sessions(question, len(sessions))):
         known = known_sessions(question, len(sessions))
-        memory.add_many(
-            (session.session_id, turn) for session in sessions[fed:known] for turn in session.turns
-        )
         if known > fed:
-            encode()
+            started = time.perf_counter()
+            contender.add(sessions[fed:known])
+            tally.seconds += time.perf_counter() - started
+            tally.turns += sum(len(session.turns) for session in sessions[fed:known])
+            contender.prepare()
         fed = known
         yield question
 
@@ -140,72 +162,42 @@ def known_sessions(question: BenchQuestion, all_of_them: int) -> int:
     return all_of_them if question.sessions_before is None else question.sessions_before
 
 
-def ask(system: System, memory: Memory, question: BenchQuestion) -> tuple[QuestionRun, float]:
-    ranking = system.rank(memory, question)
-    evidence, milliseconds = {}, []
-    for budget in BUDGETS:
-        started = time.perf_counter()
-        evidence[budget] = system.fill(memory, question, budget)
-        milliseconds.append((time.perf_counter() - started) * 1000)
-    run = QuestionRun(
-        sample=question.sample, question_index=question.question_index, ranking=ranking, evidence=evidence
-    )
-    return run, min(milliseconds)
+def close_tally(
+    samples: Sequence[BenchSample], group: Sequence[System] | Adapter, tally: Tally
+) -> list[SystemRun]:
+    """Score what every system of a group gave."""
+    writing = Writing(turns=tally.turns, seconds=tally.seconds, bytes=tally.bytes, peak_bytes=peak_bytes())
+    return [
+        SystemRun(
+            system=system.name,
+            about=system.about,
+            version=system.version if isinstance(system, Adapter) else hash_settings(system.settings),
+            runs=tuple(tally.runs[system.name]),
+            table=summarize(score_run(samples, tally.runs[system.name])),
+            latency_ms={
+                name: float(np.quantile(tally.milliseconds[system.name], q))
+                for name, q in LATENCY_QUANTILES.items()
+            },
+            writing=writing,
+        )
+        for system in ([group] if isinstance(group, Adapter) else group)
+    ]
+
+
+def peak_bytes() -> int | None:
+    """Give the most memory this process has held, where the system says so."""
+    if not STATUS.exists():
+        return None
+    lines = (line.split() for line in STATUS.read_text("utf-8").splitlines())
+    return next((int(words[1]) * KIBIBYTE for words in lines if words and words[0] == PEAK), None)
+
+
+def restrict_run(run: SystemRun, samples: Sequence[BenchSample]) -> SystemRun:
+    """Score a run on some of its samples alone; what it took stays that of all."""
+    names = {sample.sample for sample in samples}
+    kept = tuple(answer for answer in run.runs if answer.sample in names)
+    return replace(run, runs=kept, table=summarize(score_run(samples, kept)))
 
 
 def hash_settings(settings: Settings) -> str:
     return sha256(json.dumps(asdict(settings), sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def write_run(path: Path, dataset: Dataset, run: SystemRun) -> None:
-    """Write one line a question, in the data set's own ids, so that anyone can score it again."""
-    questions = {(q.sample, q.question_index): q for sample in dataset.samples for q in sample.questions}
-    with path.open("w", encoding="utf-8", newline="\n") as stream:
-        for answer in sorted(run.runs, key=lambda answer: (answer.sample, answer.question_index)):
-            question = questions[answer.sample, answer.question_index]
-            line = {
-                "sample": answer.sample,
-                "question_index": answer.question_index,
-                "category": question.category,
-                "ranking": list(answer.ranking),
-                "evidence": {str(budget): list(turns) for budget, turns in answer.evidence.items()},
-            }
-            stream.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-
-def summary_document(
-    dataset: Dataset, runs: Sequence[SystemRun], *, embedder: Embedder
-) -> dict[str, JsonValue]:
-    """Give all results with what they were made from."""
-    return {
-        "scrubjay": __version__,
-        "dataset": dataset.name,
-        "data_sha256": dataset.sha256,
-        "embedder": str(embedder.identity),
-        "questions": runs[0].table.questions,
-        "scored": runs[0].table.scored,
-        "unanswerable": runs[0].table.unanswerable,
-        "without_evidence": runs[0].table.without_evidence,
-        "systems": [system_document(run) for run in runs],
-    }
-
-
-def system_document(run: SystemRun) -> dict[str, JsonValue]:
-    return {
-        "system": run.system,
-        "about": run.about,
-        "settings_hash": run.settings_hash,
-        "latency_ms": dict(run.latency_ms),
-        "overall": measures_document(run.table.overall),
-        "categories": {name: measures_document(values) for name, values in run.table.categories.items()},
-    }
-
-
-def measures_document(measures: Mapping[str, object]) -> dict[str, JsonValue]:
-    from scrubjay.bench.measures import Interval
-
-    return {
-        name: {"mean": value.mean, "low": value.low, "high": value.high, "questions": value.questions}
-        for name, value in measures.items()
-        if isinstance(value, Interval)
-    }

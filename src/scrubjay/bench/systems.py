@@ -1,12 +1,13 @@
-"""What the retrieval benchmark compares: each system ranks turns and fills contexts, over the same memory."""
+"""What the retrieval benchmark compares over one memory of ours: each system ranks turns and fills contexts."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scrubjay.context import ContextItem, render_context
+from scrubjay.context import ContextItem, render_context, turn_line
 from scrubjay.datatypes import RankBy
 from scrubjay.embed import count_tokens
 from scrubjay.errors import SettingsError
@@ -20,34 +21,48 @@ if TYPE_CHECKING:
     from scrubjay.memory import Memory
 
 RANKING_TOKENS = 4_000  # of the context whose order of choosing is a ranking
+TIMED_TOKENS = 1_000  # of the context whose making is timed
 RANKED = 200  # turns of a ranking that are written down
-BASELINE_ITEMS = 120  # turns at most that a baseline's context is filled from: more than 4,000 tokens hold
 
-Rank = Callable[["Memory", "BenchQuestion"], tuple[str, ...]]
-Fill = Callable[["Memory", "BenchQuestion", int], tuple[str, ...]]
+Rank = Callable[["Memory", "BenchQuestion"], "Sequence[Turn]"]
+Recall = Callable[["Memory", "BenchQuestion", int], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a system gives for a question."""
+
+    ranking: tuple[str, ...]  # turn ids, best first
+    evidence: Mapping[int, tuple[str, ...]]  # turn ids of the context rendered within each budget
+    milliseconds: float  # to find what to show and render it within `TIMED_TOKENS`
+
+
+Ask = Callable[["Memory", "BenchQuestion", "Sequence[int]"], Finding]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A way to find evidence: its settings, how it ranks turns, and the turns of its context for a budget."""
+    """A way to find evidence in a memory of ours: its settings, and how it answers a question."""
 
     name: str
     about: str
     settings: Settings
-    rank: Rank
-    fill: Fill
+    ask: Ask
 
 
 def rank_by(channel: RankBy) -> Rank:
-    def rank(memory: Memory, asked: BenchQuestion) -> tuple[str, ...]:
-        return search_turns(memory, asked, by=channel)
+    def rank(memory: Memory, asked: BenchQuestion) -> Sequence[Turn]:
+        hits = memory.search(
+            asked.question, limit=RANKED, by=channel, now=asked.asked_at, asker=asked.asked_by
+        )
+        return [hit.turn for hit in hits]
 
     return rank
 
 
-def search_turns(memory: Memory, asked: BenchQuestion, *, by: RankBy) -> tuple[str, ...]:
-    hits = memory.search(asked.question, limit=RANKED, by=by, now=asked.asked_at, asker=asked.asked_by)
-    return tuple(hit.turn.turn_id for hit in hits)
+def last_turns(memory: Memory, asked: BenchQuestion) -> Sequence[Turn]:  # noqa: ARG001 -- a Rank
+    """Rank the newest turn first, whatever is asked."""
+    return list(memory.turns())[: -RANKED - 1 : -1]
 
 
 def recall(memory: Memory, asked: BenchQuestion, *, strategy: str, budget: int) -> Evidence:
@@ -65,49 +80,75 @@ def recall_covered(memory: Memory, asked: BenchQuestion, budget: int) -> tuple[s
     return recall(memory, asked, strategy="planned", budget=budget).covered_turn_ids
 
 
-def rank_covered(memory: Memory, asked: BenchQuestion) -> tuple[str, ...]:
-    """Rank turns by when they, or records that stand for them, are chosen for a long context."""
-    covered = recall_covered(memory, asked, RANKING_TOKENS)
-    found = search_turns(memory, asked, by=RankBy.RELEVANCE)
-    return tuple(dict.fromkeys((*covered, *found)))[:RANKED]
+def ask_by_rank(rank: Rank) -> Ask:
+    """Fill contexts with the first turns of one ranking, whole, rendered as ours are."""
+
+    def ask(memory: Memory, asked: BenchQuestion, budgets: Sequence[int]) -> Finding:
+        started = time.perf_counter()
+        return fill_contexts(rank(memory, asked), budgets, started=started)
+
+    return ask
 
 
-def fill_in_order(rank: Rank) -> Fill:
-    """Fill a context with the first turns of a ranking, whole, rendered as ours are."""
-
-    def fill(memory: Memory, asked: BenchQuestion, budget: int) -> tuple[str, ...]:
-        turns = [memory.turn(turn_id) for turn_id in rank(memory, asked)[:BASELINE_ITEMS]]
-        return fitting_turns(turns, budget=budget)
-
-    return fill
+def fill_contexts(turns: Sequence[Turn], budgets: Sequence[int], *, started: float) -> Finding:
+    """Fill a context for each budget with the first turns of a ranking that began to be made at `started`."""
+    timed = fitting_turns(turns, budget=TIMED_TOKENS)
+    spent = (time.perf_counter() - started) * 1000
+    others = {budget: fitting_turns(turns, budget=budget) for budget in budgets if budget != TIMED_TOKENS}
+    return Finding(
+        ranking=tuple(turn.turn_id for turn in turns[:RANKED]),
+        evidence={budget: others.get(budget, timed) for budget in budgets},
+        milliseconds=spent,
+    )
 
 
 def fitting_turns(turns: Sequence[Turn], *, budget: int) -> tuple[str, ...]:
     """Give the turns, best first, whose rendering fits the budget."""
-    sessions = {
-        session: place for place, session in enumerate(dict.fromkeys(turn.session_id for turn in turns))
-    }
+    chosen: list[Turn] = []
+    sizes: list[int] = []
+    for turn in turns:
+        if sum(sizes) > budget:
+            break
+        chosen.append(turn)
+        sizes += count_tokens([turn_line(turn, None)])
+    sessions = {session: place for place, session in enumerate(dict.fromkeys(t.session_id for t in chosen))}
     items = [
-        ContextItem(turn=turn, session=sessions[turn.session_id], value=float(-place), excerpt=None)
-        for place, turn in enumerate(turns)
+        ContextItem(
+            turn=turn, session=sessions[turn.session_id], value=float(-place), excerpt=None, tokens=size
+        )
+        for place, (turn, size) in enumerate(zip(chosen, sizes, strict=True))
     ]
     shown = render_context(items, max_tokens=budget, count_tokens=count_tokens).shown
     return tuple(items[place].turn.turn_id for place in shown)
 
 
-def last_turns(memory: Memory, asked: BenchQuestion) -> tuple[str, ...]:  # noqa: ARG001 -- a Rank
-    """Rank the newest turn first, whatever is asked."""
-    return tuple(turn.turn_id for turn in reversed(list(memory.turns())))[:RANKED]
+def ask_by_recall(recall: Recall, *, covered: bool) -> Ask:
+    """Recall for each budget; rank by relevance, where turns are `covered` by records by a long context first."""
+
+    def ask(memory: Memory, asked: BenchQuestion, budgets: Sequence[int]) -> Finding:
+        started = time.perf_counter()
+        timed = recall(memory, asked, TIMED_TOKENS)
+        spent = (time.perf_counter() - started) * 1000
+        wanted = {*budgets, *([RANKING_TOKENS] if covered else [])} - {TIMED_TOKENS}
+        evidence = {budget: recall(memory, asked, budget) for budget in wanted}
+        evidence[TIMED_TOKENS] = timed
+        found = [turn.turn_id for turn in rank_by(RankBy.RELEVANCE)(memory, asked)]
+        first = evidence[RANKING_TOKENS] if covered else ()
+        return Finding(
+            ranking=tuple(dict.fromkeys((*first, *found)))[:RANKED],
+            evidence={budget: evidence[budget] for budget in budgets},
+            milliseconds=spent,
+        )
+
+    return ask
 
 
 def chain_system(name: str, about: str, settings: Settings) -> System:
-    return System(
-        name=name, about=about, settings=settings, rank=rank_by(RankBy.RELEVANCE), fill=recall_turns
-    )
+    return System(name=name, about=about, settings=settings, ask=ask_by_recall(recall_turns, covered=False))
 
 
 def planned_system(name: str, about: str, settings: Settings) -> System:
-    return System(name=name, about=about, settings=settings, rank=rank_covered, fill=recall_covered)
+    return System(name=name, about=about, settings=settings, ask=ask_by_recall(recall_covered, covered=True))
 
 
 def planned_systems() -> tuple[System, ...]:
@@ -145,7 +186,7 @@ def planned_systems() -> tuple[System, ...]:
 
 
 def baseline(name: str, about: str, rank: Rank) -> System:
-    return System(name=name, about=about, settings=Settings(), rank=rank, fill=fill_in_order(rank))
+    return System(name=name, about=about, settings=Settings(), ask=ask_by_rank(rank))
 
 
 def make_systems() -> Mapping[str, System]:

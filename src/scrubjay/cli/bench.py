@@ -14,8 +14,10 @@ from scrubjay.cli.writing import progress
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scrubjay.bench.adapters import Adapter
     from scrubjay.bench.datasets import Dataset
     from scrubjay.bench.retrieval import SystemRun
+    from scrubjay.bench.systems import System
 
 bench = typer.Typer(help="Measure on data sets; see docs/benchmarks.md.", no_args_is_help=True)
 
@@ -37,6 +39,10 @@ def retrieval(  # noqa: PLR0913 -- a command's options are its parameters
     ablation: Annotated[
         bool, typer.Option("--ablation", help="Measure the steps of Chain on Demand beside it.")
     ] = False,
+    beside: Annotated[
+        list[str],
+        typer.Option(help="Another memory to measure: naive-rag, mem0, langgraph-store; may be given again."),
+    ] = [],  # noqa: B006 -- typer copies it
     records: Annotated[
         Path | None,
         typer.Option(
@@ -51,15 +57,17 @@ def retrieval(  # noqa: PLR0913 -- a command's options are its parameters
     as_json: AsJson = False,
 ) -> None:
     """Measure how much of the gold evidence is found, by rank and within context tokens; no model is needed."""
+    from scrubjay.bench.adapters import find_adapter
     from scrubjay.bench.datasets import load_dataset
-    from scrubjay.bench.retrieval import run_retrieval, summary_document, write_run
+    from scrubjay.bench.documents import summary_document, write_run
+    from scrubjay.bench.retrieval import run_retrieval
     from scrubjay.bench.systems import ABLATION, BASELINES, PLANNED, find_system
     from scrubjay.embed import load_embedder
 
     loaded, model = load_dataset(dataset, data), load_embedder(embedder)
-    beside = (BASELINES if baselines else ()), (ABLATION if ablation else ()), (PLANNED if records else ())
-    names = dict.fromkeys((strategy, *(name for group in beside for name in group)))
-    systems = [find_system(name) for name in names]
+    groups = (BASELINES if baselines else ()), (ABLATION if ablation else ()), (PLANNED if records else ())
+    names = dict.fromkeys((strategy, *(name for group in groups for name in group)))
+    systems: list[System | Adapter] = [*map(find_system, names), *map(find_adapter, dict.fromkeys(beside))]
     with progress("questions") as advance:
         runs = run_retrieval(loaded, systems, embedder=model, limit=limit, records=records, advance=advance)
     if out is not None:
@@ -85,12 +93,21 @@ def print_runs(dataset: Dataset, runs: Sequence[SystemRun]) -> None:
             [measure_row(run, measure) for run in runs],
         )
     output.print_table(
-        "milliseconds to fill a context",
-        ("system", ">p50", ">p95", "settings"),
-        [
-            (r.system, f"{r.latency_ms['p50']:.1f}", f"{r.latency_ms['p95']:.1f}", r.settings_hash)
-            for r in runs
-        ],
+        "milliseconds to fill a context of 1,000 tokens; writing",
+        ("system", ">p50", ">p95", ">turns a second", ">bytes a turn on disk", "version"),
+        [cost_row(run) for run in runs],
+    )
+
+
+def cost_row(run: SystemRun) -> tuple[str, ...]:
+    writing = run.writing
+    return (
+        run.system,
+        f"{run.latency_ms['p50']:.1f}",
+        f"{run.latency_ms['p95']:.1f}",
+        f"{writing.turns / writing.seconds:,.0f}",
+        f"{writing.bytes / writing.turns:,.0f}" if writing.bytes else "",
+        run.version,
     )
 
 
