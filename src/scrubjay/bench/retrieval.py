@@ -71,15 +71,17 @@ class Tally:
     seconds: float = 0.0
     bytes: int = 0
 
-    def take(self, system: str, question: BenchQuestion, finding: Finding) -> None:
-        run = QuestionRun(
-            sample=question.sample,
-            question_index=question.question_index,
-            ranking=finding.ranking,
-            evidence=finding.evidence,
-        )
-        self.runs[system].append(run)
-        self.milliseconds[system].append(finding.milliseconds)
+    def take(self, question: BenchQuestion, found: Iterable[tuple[str, Finding]]) -> None:
+        """Note what each system found for a question."""
+        for system, finding in found:
+            run = QuestionRun(
+                sample=question.sample,
+                question_index=question.question_index,
+                ranking=finding.ranking,
+                evidence=finding.evidence,
+            )
+            self.runs[system].append(run)
+            self.milliseconds[system].append(finding.milliseconds)
 
 
 def run_retrieval(
@@ -136,8 +138,7 @@ def ask_sample(
         opened = open_contender(sample, group, folder=folder, embedder=embedder, records=records)
         with closing(opened):
             for question in feed_and_ask(sample, opened, tally):
-                for system, finding in opened.ask(question, BUDGETS):
-                    tally.take(system, question, finding)
+                tally.take(question, opened.ask(question, BUDGETS))
                 yield
         tally.bytes += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
