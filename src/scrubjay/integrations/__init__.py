@@ -1,0 +1,1 @@
+"""EDGE: a memory as other frameworks' parts, each in a module that needs its framework only when it is imported."""
