@@ -204,7 +204,9 @@ def test_forget(run: Callable[..., Output], tmp_path: Path) -> None:
     """A session is forgotten with a report; all of it only after --yes; what isn't there is an error."""
     memory = tmp_path / "m.jay"
     run("import", sample_path(), "--memory", memory)
+    (told,) = run("forget", "-m", memory, "--session", "s01", "--dry-run", "--json").document
     (report,) = run("forget", "-m", memory, "--session", "s01", "--json").document
+    assert told["turns"] == report["turns"]
     assert report["scrubbed"] is True
     assert run("forget", "-m", memory, "--session", "s01").code == 1
     assert run("forget", "-m", memory, "--before", "2024-03-01T00:00:00+01:00").code == 0

@@ -187,6 +187,10 @@ def test_records(run: Callable[..., Output], served: LoopbackServer, three: Path
     (document,) = json.loads(run("records", "-m", three, "--json").out)
     assert (document["turn_ids"], document["t_ref"]) == (["s0:0", "s1:0", "s2:0"], "2021-05")
     assert run("records", "-m", three, "--type", "rumour").code == 2
+    listed = json.loads(run("nodes", "-m", three, "--kind", "entity", "--json").out)
+    assert all(node["kind"] == "entity" and node["records"] > 0 for node in listed)
+    assert all(node["key"] in run("nodes", "-m", three).out for node in listed)
+    assert run("nodes", "-m", three, "--kind", "month").err in ("", "No such nodes.\n")
 
 
 def test_segments(run: Callable[..., Output], served: LoopbackServer, three: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
@@ -38,6 +39,7 @@ from scrubjay.datatypes import (
     EmbedderIdentity,
     Encoding,
     EncodingState,
+    NodeKey,
     NodeKind,
     RecordType,
     SegmentState,
@@ -57,6 +59,8 @@ from scrubjay.store.schema import APPLICATION_ID, create_turn_log
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+BO = NodeKey(kind=NodeKind.ENTITY, key="bo")
 
 
 @pytest.fixture(params=sorted(BACKENDS))
@@ -353,13 +357,48 @@ def test_records_filters(backend: Backend) -> None:
     complete(backend, must_lease(backend), record("a", tuesday), record("c", tuesday, entity="bo"))
     find = backend.records.records
     assert [item.text for item in find(type=RecordType.FACT)] == ["a", "c"]
-    assert [item.text for item in find(entity="bo")] == ["b", "c"]
+    assert [item.text for item in find(node=BO)] == ["b", "c"]
     assert [item.text for item in find(session_id="tuesday")] == ["a", "c"]
-    assert [item.text for item in find(type=RecordType.FACT, entity="bo", session_id="tuesday")] == ["c"]
-    assert [item.text for item in find(entity='") or 1 --')] == []
+    assert [item.text for item in find(type=RecordType.FACT, node=BO, session_id="tuesday")] == ["c"]
+    assert list(find(node=NodeKey(kind=NodeKind.ENTITY, key='") or 1 --'))) == []
+    assert list(find(node=replace(BO, kind=NodeKind.TOPIC))) == []
     with pytest.raises(InputError):
         list(find(type=cast("RecordType", "novel")))
     assert backend.records.record("none") is None
+
+
+def test_nodes(backend: Backend) -> None:
+    """Nodes are listed by kind and key, with how many records each leads to; of a kind, or all."""
+    ids = add(backend, "monday", "one")
+    close(backend, "monday", 1)
+    assert backend.records.nodes() == ()
+    complete(backend, must_lease(backend), record("a", ids), record("b", ids), record("c", ids, entity="bo"))
+    entities = backend.records.nodes(NodeKind.ENTITY)
+    assert [(node.key, node.records) for node in entities] == [("ana", 2), ("bo", 1)]
+    listed = backend.records.nodes()
+    assert [(node.kind.value, node.key) for node in listed] == sorted(
+        (node.kind.value, node.key) for node in listed
+    )
+    assert {node.kind for node in listed} > {NodeKind.ENTITY}
+    for node in listed:
+        found = list(backend.records.records(node=NodeKey(kind=node.kind, key=node.key)))
+        assert len(found) == node.records
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"turn_id": "monday:0"}, {"session_id": "monday"}, {"before": NOON}, {"everything": True}]
+)
+def test_forget_dry_run(backend: Backend, chosen: dict[str, object]) -> None:
+    """A dry run tells, place by place, what forgetting then removes, and removes nothing."""
+    ids = add(backend, "monday", "one", "two")
+    close(backend, "monday", 1, 1)
+    complete(backend, must_lease(backend), record("a", ids[:1], entity="bo"), note="a note")
+    before = (list(backend.turns.turns()), list(backend.records.records()), backend.records.nodes())
+    told = backend.turns.forget(**chosen, dry_run=True)  # type: ignore[arg-type] # one filter each
+    assert (list(backend.turns.turns()), list(backend.records.records()), backend.records.nodes()) == before
+    assert (told.scrubbed, bool(told.pending)) == (False, True)
+    done = backend.turns.forget(**chosen)  # type: ignore[arg-type] # one filter each
+    assert replace(done, scrubbed=False, pending=told.pending) == told
 
 
 def test_many_records(backend: Backend, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         JsonValue,
         Link,
         MemoryStatus,
+        Node,
         Record,
         Segment,
         Session,
@@ -196,6 +197,10 @@ def record_document(record: Record) -> Document:
     }
 
 
+def node_document(node: Node) -> Document:
+    return {"kind": node.kind.value, "key": node.key, "text": node.text, "records": node.records}
+
+
 def plan_document(plan: ConsolidationPlan) -> Document:
     return {
         "segments": plan.segments,
@@ -225,6 +230,9 @@ def forget_document(report: ForgetReport) -> Document:
         "turns": report.turns,
         "passages": report.passages,
         "sessions": report.sessions,
+        "records": report.records,
+        "nodes": report.nodes,
+        "notes": report.notes,
         "scrubbed": report.scrubbed,
         "pending": report.pending,
     }

@@ -299,14 +299,17 @@ class Memory:
         session: str | None = None,
         before: datetime | None = None,
         everything: bool = False,
+        dry_run: bool = False,
     ) -> ForgetReport:
         """Delete turns and all that was made of them, from the file's bytes too; give exactly one filter.
 
-        `before` takes turns said before it; those with no known time stay. Raise NotFoundError where a turn or
+        `before` takes turns said before it; those with no known time stay. `dry_run` only says what would go. Raise NotFoundError where a turn or
         session isn't there.
         """
         require_one_filter(turn=turn, session=session, before=before, everything=everything)
-        report = self._store.forget(turn_id=turn, session_id=session, before=before, everything=everything)
+        report = self._store.forget(
+            turn_id=turn, session_id=session, before=before, everything=everything, dry_run=dry_run
+        )
         if not report.turns and (turn is not None or session is not None):
             raise NotFoundError(f"{self.path} has no {'turn' if turn else 'session'} {turn or session!r}")
         return report

@@ -12,7 +12,7 @@ import typer
 from scrubjay.cli import output
 from scrubjay.cli.options import AsJson, MemoryFile
 from scrubjay.cli.reading import open_for_reading
-from scrubjay.datatypes import RecordType, SegmentState
+from scrubjay.datatypes import NodeKey, NodeKind, RecordType, SegmentState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -196,9 +196,9 @@ def records(  # noqa: PLR0913 -- a command's options are its parameters
     from scrubjay.documents import record_document
     from scrubjay.organize import normalize_key
 
-    key = None if entity is None else normalize_key(entity)
+    node = None if entity is None else NodeKey(kind=NodeKind.ENTITY, key=normalize_key(entity))
     with open_for_reading(memory) as opened:
-        found = opened.records.records(type=type_name, entity=key, session_id=session)
+        found = opened.records.records(type=type_name, node=node, session_id=session)
         chosen = (record for record in found if not (unsupported and record.support.supported))
         listed = list(islice(chosen, limit))
     if as_json:
@@ -208,6 +208,26 @@ def records(  # noqa: PLR0913 -- a command's options are its parameters
         output.print_record(record)
     if not listed:
         output.print_note("No such records.")
+
+
+def nodes(
+    memory: MemoryFile,
+    *,
+    kind: Annotated[NodeKind | None, typer.Option(help="Only of this kind.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List evidence nodes: the entities, topics, days and event frames that records are found by."""
+    from scrubjay.documents import node_document
+
+    with open_for_reading(memory) as opened:
+        found = opened.records.nodes(kind)
+    if as_json:
+        output.print_json([node_document(node) for node in found])
+    elif found:
+        rows = [(node.kind.value, node.key, str(node.records)) for node in found]
+        output.print_table("Evidence nodes", ("kind", "key", ">records"), rows)
+    else:
+        output.print_note("No such nodes.")
 
 
 def segments(
@@ -237,5 +257,5 @@ def segments(
 
 
 def register(app: typer.Typer) -> None:
-    for command in (consolidate, reconsolidate, records, segments):
+    for command in (consolidate, reconsolidate, records, nodes, segments):
         app.command()(command)

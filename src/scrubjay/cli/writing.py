@@ -108,6 +108,7 @@ def forget(  # noqa: PLR0913 -- a command's options are its parameters
     session: Annotated[str | None, typer.Option(help="A whole session, by its id.")] = None,
     before: Annotated[str | None, typer.Option(help="All that was said before this time.")] = None,
     everything: Annotated[bool, typer.Option("--everything", help="All of it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -115,18 +116,24 @@ def forget(  # noqa: PLR0913 -- a command's options are its parameters
     from scrubjay.documents import forget_document
     from scrubjay.memory import Memory
 
-    if everything and not yes:
+    if everything and not (yes or dry_run):
         typer.confirm(f"Delete everything in {memory}?", abort=True, err=True)
     with Memory(memory, create=False) as opened:
         report = opened.forget(
-            turn=turn, session=session, before=read_moment(before, "--before"), everything=everything
+            turn=turn,
+            session=session,
+            before=read_moment(before, "--before"),
+            everything=everything,
+            dry_run=dry_run,
         )
     document = forget_document(report)
     if as_json:
         output.print_json(document)
     else:
         output.print_table(
-            "Forgotten", ("what", "count"), [(key, str(value)) for key, value in document.items()]
+            "Would be forgotten" if dry_run else "Forgotten",
+            ("what", "count"),
+            [(key, str(value)) for key, value in document.items()],
         )
 
 

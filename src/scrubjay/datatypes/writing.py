@@ -149,6 +149,24 @@ class NewNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeKey:
+    """What names an evidence node within an encoding."""
+
+    kind: NodeKind
+    key: str  # normalised; a day's is 2024-05-17, a month's 2024-05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A stored evidence node, as it is listed."""
+
+    kind: NodeKind
+    key: str
+    text: str  # empty for an event frame some of whose turns were forgotten
+    records: int  # that it leads to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
     """What encoding one segment gave: records, the note for the next segment, and its cost."""
 

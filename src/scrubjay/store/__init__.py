@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         NewNode,
         NewSegment,
         NewTurn,
+        Node,
+        NodeKey,
+        NodeKind,
         OpenTurns,
         PreparedTurn,
         Record,
@@ -102,7 +105,10 @@ class Store(Protocol):
         session_id: str | None = None,
         before: datetime | None = None,
         everything: bool = False,
-    ) -> ForgetReport: ...
+        dry_run: bool = False,
+    ) -> ForgetReport:
+        """Delete turns and all that was made of them; with `dry_run` only say what would go."""
+        ...
 
     def unstaged(self, identity: EmbedderIdentity, *, limit: int) -> tuple[StoredPassage, ...]:
         """Give passages that have no staged vector of this embedder yet; staging for another is dropped."""
@@ -265,13 +271,17 @@ class RecordStore(Protocol):
         self,
         *,
         type: RecordType | None = None,  # noqa: A002  # the field's name
-        entity: str | None = None,
+        node: NodeKey | None = None,
         session_id: str | None = None,
     ) -> Iterator[Record]:
-        """Give records in the order they were made; `entity` is the normalised key of an entity node.
+        """Give records in the order they were made; those of a node are those that it leads to.
 
         A session's records are those that cite a turn of it.
         """
+        ...
+
+    def nodes(self, kind: NodeKind | None = None) -> tuple[Node, ...]:
+        """List evidence nodes with how many records each leads to, by kind and key."""
         ...
 
     def record(self, record_id: str) -> Record | None: ...

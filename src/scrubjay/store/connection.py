@@ -91,6 +91,13 @@ class Database:
             yield self._connection
 
     @contextmanager
+    def trial(self) -> Iterator[sqlite3.Connection]:
+        """Run the block in a write transaction that is rolled back, to see what it would do."""
+        with self._lock, translated_errors(self.path), transaction(self._connection, keep=False):
+            self._require_file()
+            yield self._connection
+
+    @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """Run the block on one unchanging view of the file."""
         with self._lock, translated_errors(self.path), transaction(self._connection, write=False):
@@ -260,12 +267,12 @@ def remove_file(path: str) -> None:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection, *, write: bool = True) -> Iterator[None]:
-    """Run the block in one transaction: committed whole, or rolled back whole."""
+def transaction(connection: sqlite3.Connection, *, write: bool = True, keep: bool = True) -> Iterator[None]:
+    """Run the block in one transaction: committed whole, or rolled back whole, as it is where it isn't to be kept."""
     connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
     try:
         yield
-        connection.execute("COMMIT")
+        connection.execute("COMMIT" if keep else "ROLLBACK")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")

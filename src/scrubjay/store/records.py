@@ -10,6 +10,7 @@ import numpy as np
 from scrubjay.datatypes import (
     EncodingRun,
     EncodingState,
+    Node,
     NodeKind,
     NodeRows,
     Record,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from scrubjay.datatypes import StoredText
+    from scrubjay.datatypes import NodeKey, StoredText
     from scrubjay.store.connection import Database
 
 RECORD_COLUMNS = (
@@ -40,9 +41,9 @@ RECORD_COLUMNS = (
 )
 AT_ONCE = 500  # bound parameters of one statement, well below SQLite's limit
 
-OF_ENTITY = (
+OF_NODE = (
     "record_row IN (SELECT record_row FROM node_record JOIN node USING (node_row) "
-    f"WHERE node.encoding_row = {CURRENT} AND kind = 'entity' AND key = ?)"
+    f"WHERE node.encoding_row = {CURRENT} AND kind = ? AND key = ?)"
 )
 OF_SESSION = (
     "record_row IN (SELECT record_row FROM provenance JOIN turn USING (turn_row) "
@@ -114,22 +115,22 @@ class SqliteRecordStore:
         self,
         *,
         type: RecordType | None = None,  # noqa: A002  # the field's name
-        entity: str | None = None,
+        node: NodeKey | None = None,
         session_id: str | None = None,
     ) -> Iterator[Record]:
-        wanted = [
-            (condition, value)
-            for condition, value in (
-                ("type = ?", None if type is None else require_type(type).value),
-                (OF_ENTITY, None if entity is None else rows.to_sql_text(entity)),
-                (OF_SESSION, session_id),
-            )
-            if value is not None
-        ]
-        where = " AND ".join(("record_row > ?", *(condition for condition, _ in wanted)))
+        where, values = ["record_row > ?"], list[rows.SqlText]()
+        if type is not None:
+            where.append("type = ?")
+            values.append(require_type(type).value)
+        if node is not None:
+            where.append(OF_NODE)
+            values += (node.kind.value, rows.to_sql_text(node.key))
+        if session_id is not None:
+            where.append(OF_SESSION)
+            values.append(session_id)
         last = 0
         while True:  # page by page, so that no read stays open between two records
-            page = self._page(where, (last, *(value for _, value in wanted)))
+            page = self._page(" AND ".join(where), (last, *values))
             if not page:
                 return
             last = page[-1][0]
@@ -143,6 +144,23 @@ class SqliteRecordStore:
                 values,
             ).fetchall()
             return read_records(connection, found)
+
+    def nodes(self, kind: NodeKind | None = None) -> tuple[Node, ...]:
+        with self._database.read() as connection:
+            found = connection.execute(
+                "SELECT kind, key, text, count(link_row) FROM node LEFT JOIN node_record USING (node_row) "
+                f"WHERE encoding_row = {CURRENT} AND kind = coalesce(?, kind) GROUP BY node_row ORDER BY kind, key",
+                (None if kind is None else kind.value,),
+            ).fetchall()
+        return tuple(
+            Node(
+                kind=NodeKind(name),
+                key=rows.from_sql_text(key),
+                text=rows.from_sql_text(text),
+                records=count,
+            )
+            for name, key, text, count in found
+        )
 
     def record(self, record_id: str) -> Record | None:
         found = self._page("record_id = ?", (record_id,))

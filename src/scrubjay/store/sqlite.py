@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from scrubjay.store.connection import Database
 
 IN_ORDER = "ORDER BY turn.session_row, turn.position"
+ONLY_TRIED = "nothing was deleted: this only says what would be"
 ROWS_AT_ONCE = 500  # bound parameters of one statement, well below SQLite's limit
 
 
@@ -189,11 +190,12 @@ class SqliteStore:
         session_id: str | None = None,
         before: datetime | None = None,
         everything: bool = False,
+        dry_run: bool = False,
     ) -> ForgetReport:
         where, values = forget_filter(
             turn_id=turn_id, session_id=session_id, before=before, everything=everything
         )
-        with self._database.write() as connection:
+        with self._database.trial() if dry_run else self._database.write() as connection:
             connection.execute("CREATE TEMP TABLE doomed (turn_row INTEGER PRIMARY KEY)")
             connection.execute(
                 f"INSERT INTO doomed SELECT turn_row FROM turn JOIN session USING (session_row) WHERE {where}",
@@ -206,7 +208,7 @@ class SqliteStore:
             connection.execute("DROP TABLE doomed")
             if turns:
                 next_generation(connection)
-        pending = self._database.scrub()
+        pending = ONLY_TRIED if dry_run else self._database.scrub()
         return ForgetReport(
             turns=turns,
             passages=passages,
