@@ -122,6 +122,8 @@ class Answer:
     body: bytes | None = None  # instead of a chat completion
     finish_reason: str = "stop"
     seconds: float = 0.0  # before it answers
+    prompt_tokens: int = 50
+    completion_tokens: int = 7
 
     def payload(self) -> bytes:
         if self.body is not None:
@@ -131,6 +133,7 @@ class Answer:
                 {"error": {"message": f"status {self.status}", "type": "error", "code": None}}
             ).encode()
         message = {"role": "assistant", "content": self.content}
+        tokens = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
         return json.dumps(
             {
                 "id": "1",
@@ -138,7 +141,7 @@ class Answer:
                 "created": 1,
                 "model": "served",
                 "choices": [{"index": 0, "message": message, "finish_reason": self.finish_reason}],
-                "usage": {"prompt_tokens": 50, "completion_tokens": 7, "total_tokens": 57},
+                "usage": {**tokens, "total_tokens": sum(tokens.values())},
             }
         ).encode()
 
@@ -167,7 +170,9 @@ class ChatHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append({**asked, "authorization": self.headers.get("Authorization")})
-        answer = self.server.answers.pop(0)
+        self.send_answer(self.server.answers.pop(0))
+
+    def send_answer(self, answer: Answer) -> None:
         time.sleep(answer.seconds)
         payload = answer.payload()
         self.send_response(answer.status)

@@ -26,6 +26,8 @@ ScrubJayError
 │   │   └── ModelClosedError          closed by us while, or before, it was asked
 │   ├── ModelRejectedError            the provider won't take the request: key, name, quota
 │   └── ModelReplyError               the reply can't be used, asked twice
+├── RunStoppedError                   a benchmark run ended before all was done; what was done is kept
+│   └── CallPutOffError               the provider is away or busy: this call is for a later start
 ├── RerankerError                     a reranker failed; the order it was given stands
 └── MissingExtraError (also ImportError)  an optional package isn't installed
 """
@@ -202,6 +204,14 @@ class ModelRejectedError(ModelError):
 
 class ModelReplyError(ModelError):
     """The model's reply can't be used, though it was told what is wrong with it."""
+
+
+class RunStoppedError(ScrubJayError):
+    """A benchmark run ended before all was done; what was done is kept, and it can be started again."""
+
+
+class CallPutOffError(RunStoppedError):
+    """The provider is away or busy, in every attempt: what this call was for is left for a later start."""
 
 
 class RerankerError(ScrubJayError):

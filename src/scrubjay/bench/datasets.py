@@ -25,7 +25,7 @@ from scrubjay.formats.source import Entry, describe, open_source
 from scrubjay.formats.validation import Untrusted, check_shape, read_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from scrubjay.datatypes import JsonValue
     from scrubjay.formats import Conversation
@@ -37,6 +37,7 @@ LOCOMO_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single
 LOCOMO_ADVERSARIAL = 5
 LOCOMO_TURN = re.compile(r"D\s*:?\s*(\d{1,9})\s*:\s*(\d{1,9})", re.ASCII)  # also "D:11:26" and "D30:05"
 LONGMEMEVAL_ABSTENTION = "_abs"  # ends the ids of questions that have no answer
+LONGMEMEVAL_M_SESSIONS = 200  # sessions of a haystack: those of S have about 50, those of M about 500
 LABELLED_UNANSWERABLE = "unanswerable"
 IN_FOLDERS = ("realmem", "labelled")
 
@@ -90,12 +91,37 @@ def load_dataset(name: str, path: Path | None = None) -> Dataset:
     if path is None:
         raise SettingsError(f"the data set {name} is not shipped: give the path of its file")
     files = sorted(path.glob("*.json")) if name in IN_FOLDERS and path.is_dir() else [path]
-    samples = tuple(sample for file in files for sample in DATASETS[name](open_source(file)))
+    sources = [open_source(file) for file in files]
+    samples = tuple(sample for source in sources for sample in DATASETS[name](source))
     _check_samples(samples, path)
-    beside = path.with_name(SESSIONS_FILE)
-    hashed = [*files, beside] if name == "longmemeval" and beside.is_file() else files
+    shares = name == "longmemeval" and any(map(_shares_sessions, sources))
     return Dataset(
-        name=name, samples=samples, files=tuple(file.name for file in files), sha256=hash_files(hashed)
+        name=name,
+        variant=("development" if shares else _tell_variant(samples)) if name == "longmemeval" else "",
+        samples=samples,
+        files=tuple(file.name for file in files),
+        sha256=hash_files([*files, path.with_name(SESSIONS_FILE)] if shares else files),
+    )
+
+
+def _shares_sessions(source: Source) -> bool:
+    """Tell whether the turns of LongMemEval's sessions stand in a file of their own."""
+    return any(isinstance(entry, dict) and "haystack_sessions" not in entry for entry in source.peek())
+
+
+def _tell_variant(samples: Sequence[BenchSample]) -> str:
+    """Tell which of LongMemEval's files it is: haystacks of evidence alone, of some 50 sessions, or of some 500."""
+    if all(map(_holds_only_evidence, samples)):
+        return "oracle"
+    sessions = sum(len(sample.conversation.sessions) for sample in samples)
+    return "S" if sessions < LONGMEMEVAL_M_SESSIONS * len(samples) else "M"
+
+
+def _holds_only_evidence(sample: BenchSample) -> bool:
+    """Tell it of a haystack; of a question without an answer it can't be told, for nothing is evidence."""
+    names = {session.session_id for session in sample.conversation.sessions}
+    return all(
+        question.unanswerable or names <= set(question.evidence_sessions) for question in sample.questions
     )
 
 
@@ -136,11 +162,10 @@ def _read_with_entries(source: Source, name: str) -> Iterator[tuple[Conversation
 def _load_locomo(source: Source) -> Iterator[BenchSample]:
     for conversation, entry, value in _read_with_entries(source, "locomo"):
         session_of = sessions_of_turns(conversation)
-        turn_of = {key: turn_id for turn_id in session_of for key in _locomo_turns(turn_id)}
         questions: list[BenchQuestion] = []
         for index, raw in enumerate(check_shape(LocomoSampleShape, value, entry=entry).qa):
             shape = check_shape(LocomoQuestionShape, raw, entry=entry.inside(f"question {index + 1}"))
-            evidence, unresolved = resolve(_locomo_citations(shape.evidence, turn_of), session_of)
+            evidence, unresolved = _resolve_locomo(shape.evidence, session_of)
             question = BenchQuestion(
                 sample=conversation.conversation_id,
                 question_index=index,
@@ -156,6 +181,16 @@ def _load_locomo(source: Source) -> Iterator[BenchSample]:
             )
             questions.append(question)
         yield _sample(conversation, questions)
+
+
+def read_locomo_citations(cited: object, turn_ids: Collection[str]) -> tuple[str, ...]:
+    """Give the turns of a conversation that evidence names, however it is written."""
+    return _resolve_locomo(cited, turn_ids)[0]
+
+
+def _resolve_locomo(cited: object, turn_ids: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    turn_of = {key: turn_id for turn_id in turn_ids for key in _locomo_turns(turn_id)}
+    return resolve(_locomo_citations(cited, turn_of), turn_ids)
 
 
 def _locomo_citations(evidence: object, turn_of: dict[tuple[int, int], str]) -> Iterator[str]:

@@ -47,6 +47,7 @@ class Dataset:
     """All samples of a data set, and what identifies the files they came from."""
 
     name: str
+    variant: str = ""  # of LongMemEval: development, oracle, S or M
     samples: tuple[BenchSample, ...]
     files: tuple[str, ...]
     sha256: str  # the file's, or where there are several that of the lines `sha256sum` prints for them

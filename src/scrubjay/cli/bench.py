@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scrubjay.cli import output
+from scrubjay.cli import bench_qa, output
 from scrubjay.cli.options import AsJson
 from scrubjay.cli.writing import progress
 
@@ -126,4 +126,5 @@ def measure_row(run: SystemRun, measure: str) -> tuple[str, ...]:
 
 
 def register(app: typer.Typer) -> None:
+    bench_qa.register(bench)
     app.add_typer(bench, name="bench")
