@@ -14,6 +14,7 @@ from scrubjay.bench.qa.calls import Budget
 from scrubjay.bench.qa.folder import RunFolder
 from scrubjay.bench.qa.report import write_report
 from scrubjay.bench.qa.running import Finished, QaOptions, forecast, prepare_run, start_run
+from scrubjay.bench.qa.selection import QuestionChoice
 from scrubjay.bench.qa.systems import SYSTEMS
 from scrubjay.errors import FormatError, InputError, NotFoundError, SettingsError
 from scrubjay.settings import ChatSettings
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from qa_server import PlayingServer
 
+FIRST_ONLY = QuestionChoice(limit=1)
 HASTY = ChatSettings(model="played", attempts=1)
 ENCODE, PLAN, ANSWER, JUDGE = "<turns>", "Now:", "Asked:", "<gold>"  # what the requests of each stage hold
 
@@ -336,7 +338,7 @@ def test_other_settings_in_the_same_folder(tmp_path: Path) -> None:
     """Another preset, model or file in a run's folder is an error that says what differs; elsewhere it is another run."""
     with serve_play() as server:
         out = tmp_path / "run"
-        finish(options_for(server, tmp_path, out=out, preset="cod", judge=None, limit=1))
+        finish(options_for(server, tmp_path, out=out, preset="cod", judge=None, choice=FIRST_ONLY))
         for changes, named in (
             ({"preset": "cod-coverage"}, r"settings\.chain\.before was 1, now 0"),
             (
@@ -345,7 +347,7 @@ def test_other_settings_in_the_same_folder(tmp_path: Path) -> None:
             ),
             ({"system": "bm25"}, "system was 'scrubjay', now 'bm25'"),
         ):
-            given = {"preset": "cod", "judge": None, "limit": 1, **changes}
+            given = {"preset": "cod", "judge": None, "choice": FIRST_ONLY, **changes}
             with pytest.raises(SettingsError, match=named):
                 finish(options_for(server, tmp_path, out=out, **given))
         names = {
@@ -358,7 +360,9 @@ def test_other_settings_in_the_same_folder(tmp_path: Path) -> None:
 def test_more_questions_later(tmp_path: Path) -> None:
     """A run may be begun with a few questions and go on with all of them; the report is about those chosen last."""
     with serve_play() as server:
-        few = finish(options_for(server, tmp_path, limit=1, sample=2, system="full-context"))
+        few = finish(
+            options_for(server, tmp_path, choice=QuestionChoice(limit=1, sample=2), system="full-context")
+        )
         assert few.report.score.counts["questions"] == 2
         asked = len(asked_in(server, ANSWER))
         every = finish(options_for(server, tmp_path, system="full-context"))
@@ -443,7 +447,7 @@ def test_corrections(tmp_path: Path) -> None:
         finish(plain)
         asked = len(server.asked)
         path = write_corrections(tmp_path)
-        finished = finish(replace(plain, corrections=path))
+        finished = finish(replace(plain, choice=QuestionChoice(corrections=path)))
         assert len(server.asked) == asked + 1
     score = finished.report.score
     assert score.corrections == {"HALLUCINATION": 1, "WRONG_CITATION": 1}
@@ -462,9 +466,9 @@ def test_corrections_of_other_questions(tmp_path: Path) -> None:
     )
     with serve_play() as server:
         with pytest.raises(FormatError, match="question 1 of conv-30"):
-            finish(options_for(server, tmp_path, corrections=path))
+            finish(options_for(server, tmp_path, choice=QuestionChoice(corrections=path)))
         path.write_text(path.read_text("utf-8").replace("locomo_1_", "other_1_"))
         with pytest.raises(FormatError, match="question_id"):
-            finish(options_for(server, tmp_path, corrections=path))
+            finish(options_for(server, tmp_path, choice=QuestionChoice(corrections=path)))
         with pytest.raises(InputError, match="corrections"):
-            finish(options_for(server, tmp_path, dataset="sample", corrections=path))
+            finish(options_for(server, tmp_path, dataset="sample", choice=QuestionChoice(corrections=path)))

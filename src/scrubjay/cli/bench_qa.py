@@ -21,79 +21,91 @@ if TYPE_CHECKING:
     from scrubjay.settings import ChatSettings
 
 
+DatasetName = Annotated[str, typer.Option(help="locomo, longmemeval, labelled or sample.")]
+DataFile = Annotated[Path | None, typer.Option(help="The data set's file or folder; the sample needs none.")]
+SystemName = Annotated[str, typer.Option(help="scrubjay, full-context, bm25, naive-rag, mem0, …")]
+PresetName = Annotated[str, typer.Option(help="Settings of scrubjay by name: default, lychee-v2, cod, …")]
+JudgeName = Annotated[
+    str | None, typer.Option(help="The model that judges. [default: nobody; measures without a judge]")
+]
+JudgeUrl = Annotated[
+    str | None,
+    typer.Option(envvar="SCRUBJAY_JUDGE_BASE_URL", help="Of the judge's server.", show_default=False),
+]
+Votes = Annotated[int, typer.Option(min=1, help="Verdicts an answer; an odd number.")]
+EmbedderName = Annotated[str, typer.Option(help="static, openai:…, sentence-transformers:…")]
+ContextTokens = Annotated[
+    int | None, typer.Option(min=1, help="Of the context. [default: 2000; full-context: 120000]")
+]
+Limit = Annotated[int | None, typer.Option(help="Only the first conversations.", min=1)]
+DrawnQuestions = Annotated[
+    int | None, typer.Option(help="Only so many of their questions, drawn at random.", min=1)
+]
+Seed = Annotated[int, typer.Option(help="Of that draw.")]
+Corrections = Annotated[
+    Path | None, typer.Option(help="Known faults of LoCoMo's gold: both golds are scored.")
+]
+Workers = Annotated[int, typer.Option(min=1, help="Conversations worked on side by side.")]
+BudgetTokens = Annotated[
+    int | None,
+    typer.Option(min=1, help="Stop when the run has spent so many tokens, all starts together."),
+]
+BudgetDollars = Annotated[float | None, typer.Option(min=0, help="Likewise dollars, at list prices.")]
+RunsFolder = Annotated[Path, typer.Option(help="Where the run's folder is made.")]
+RunFolder = Annotated[Path | None, typer.Option(help="The run's folder itself.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Only reckon calls, tokens and money; nothing is asked or written."),
+]
+
+
 def qa(  # noqa: PLR0913 -- a command's options are its parameters
     *,
-    dataset: Annotated[str, typer.Option(help="locomo, longmemeval, labelled or sample.")],
-    data: Annotated[
-        Path | None, typer.Option(help="The data set's file or folder; the sample needs none.")
-    ] = None,
-    system: Annotated[str, typer.Option(help="scrubjay, full-context, naive-rag, bm25, …")] = "scrubjay",
-    preset: Annotated[
-        str, typer.Option(help="Settings of scrubjay by name: default, lychee-v2, cod, …")
-    ] = "default",
+    dataset: DatasetName,
+    data: DataFile = None,
+    system: SystemName = "scrubjay",
+    preset: PresetName = "default",
     model: ModelName = None,
     base_url: BaseUrl = None,
-    judge: Annotated[
-        str | None, typer.Option(help="The model that judges. [default: nobody; measures without a judge]")
-    ] = None,
-    judge_base_url: Annotated[
-        str | None,
-        typer.Option(envvar="SCRUBJAY_JUDGE_BASE_URL", help="Of the judge's server.", show_default=False),
-    ] = None,
-    votes: Annotated[int, typer.Option(min=1, help="Verdicts an answer; an odd number.")] = 1,
-    embedder: Annotated[str, typer.Option(help="static, openai:…, sentence-transformers:…")] = "static",
-    max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Of the context. [default: 2000; full-context: 120000]")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first conversations.", min=1)] = None,
-    sample: Annotated[
-        int | None, typer.Option(help="Only so many of their questions, drawn at random.", min=1)
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of that draw.")] = 0,
-    corrections: Annotated[
-        Path | None, typer.Option(help="Known faults of LoCoMo's gold: both golds are scored.")
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Conversations worked on side by side.")] = 1,
-    budget_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="Stop when the run has spent so many tokens, all starts together."),
-    ] = None,
-    budget_usd: Annotated[float | None, typer.Option(min=0, help="Likewise dollars, at list prices.")] = None,
-    runs: Annotated[Path, typer.Option(help="Where the run's folder is made.")] = Path("runs"),
-    out: Annotated[Path | None, typer.Option(help="The run's folder itself.")] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only reckon calls, tokens and money; nothing is asked or written."),
-    ] = False,
+    judge: JudgeName = None,
+    judge_base_url: JudgeUrl = None,
+    votes: Votes = 1,
+    embedder: EmbedderName = "static",
+    max_tokens: ContextTokens = None,
+    limit: Limit = None,
+    sample: DrawnQuestions = None,
+    seed: Seed = 0,
+    corrections: Corrections = None,
+    workers: Workers = 1,
+    budget_tokens: BudgetTokens = None,
+    budget_usd: BudgetDollars = None,
+    runs: RunsFolder = Path("runs"),
+    out: RunFolder = None,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Have a system build memories and answer questions, have a judge judge the answers; start again to go on."""
     from scrubjay.bench.qa.calls import Budget
     from scrubjay.bench.qa.running import QaOptions
+    from scrubjay.bench.qa.selection import QuestionChoice
 
-    run(
-        QaOptions(
-            dataset=dataset,
-            data=data,
-            system=system,
-            preset=preset,
-            model=model_settings(model, base_url),
-            judge=None if judge is None else judge_settings(judge, judge_base_url),
-            votes=votes,
-            embedder=embedder,
-            max_tokens=max_tokens,
-            limit=limit,
-            sample=sample,
-            seed=seed,
-            corrections=corrections,
-            workers=workers,
-            budget=Budget(tokens=budget_tokens, dollars=budget_usd),
-            runs=runs,
-            out=out,
-        ),
-        dry_run=dry_run,
-        as_json=as_json,
+    options = QaOptions(
+        dataset=dataset,
+        data=data,
+        system=system,
+        preset=preset,
+        model=model_settings(model, base_url),
+        judge=judge_settings(judge, judge_base_url),
+        votes=votes,
+        embedder=embedder,
+        max_tokens=max_tokens,
+        choice=QuestionChoice(limit=limit, sample=sample, seed=seed, corrections=corrections),
+        workers=workers,
+        budget=Budget(tokens=budget_tokens, dollars=budget_usd),
+        runs=runs,
+        out=out,
     )
+    run(options, dry_run=dry_run, as_json=as_json)
 
 
 def run(options: QaOptions, *, dry_run: bool, as_json: bool) -> None:
@@ -126,10 +138,12 @@ def model_settings(model: str | None, base_url: str | None) -> ChatSettings:
     return replace(chat, model=model or chat.model, base_url=base_url or chat.base_url)
 
 
-def judge_settings(judge: str, base_url: str | None) -> ChatSettings:
-    """Give the judge's settings: its server and key are not those of the model."""
+def judge_settings(judge: str | None, base_url: str | None) -> ChatSettings | None:
+    """Give the settings of the judge, if there is one: its server and key are not those of the model."""
     import os
 
+    if judge is None:
+        return None
     from scrubjay.settings import ChatSettings
 
     return ChatSettings(

@@ -15,7 +15,7 @@ from scrubjay.bench.qa.folder import Identity, RunFolder, Selection, hash_prompt
 from scrubjay.bench.qa.judging import prompt_name
 from scrubjay.bench.qa.prices import is_priced
 from scrubjay.bench.qa.report import write_report
-from scrubjay.bench.qa.selection import DATASETS, choose, question_lines
+from scrubjay.bench.qa.selection import ALL_QUESTIONS, DATASETS, QuestionChoice, choose, question_lines
 from scrubjay.bench.qa.steps import Run, run_steps
 from scrubjay.bench.qa.systems import SystemSetup, load_system
 from scrubjay.embed import load_embedder
@@ -54,10 +54,7 @@ class QaOptions:
     embedder: str = "static"
     max_tokens: int | None = None  # of the context; None: the system's own
     votes: int = 1
-    limit: int | None = None  # only the first conversations
-    sample: int | None = None  # only so many of their questions, drawn at random
-    seed: int = 0
-    corrections: Path | None = None
+    choice: QuestionChoice = ALL_QUESTIONS
     workers: int = 1
     budget: Budget = NO_BUDGET
     runs: Path  # where the run's folder is made
@@ -97,10 +94,10 @@ def prepare_run(options: QaOptions) -> Prepared:
     check_options(options)
     system = load_system(options.system)
     dataset = load_dataset(options.dataset, options.data)
-    chosen = choose(dataset, limit=options.limit, sample=options.sample, seed=options.seed)
+    chosen = choose(dataset, options.choice)
     questions = tuple(question_lines(dataset.name, chosen))
-    if options.corrections is not None:
-        questions = correct_questions(questions, dataset, options.corrections)
+    if options.choice.corrections is not None:
+        questions = correct_questions(questions, dataset, options.choice.corrections)
     setup = SystemSetup(
         settings=Settings.preset(options.preset),
         embedder=load_embedder(options.embedder),
@@ -118,10 +115,10 @@ def prepare_run(options: QaOptions) -> Prepared:
         setup=setup,
         identity=identify(options, dataset, system, setup, sorted(prompts)),
         selection=Selection(
-            limit=options.limit,
-            sample=options.sample,
-            seed=options.seed,
-            corrections=hash_file(options.corrections),
+            limit=options.choice.limit,
+            sample=options.choice.sample,
+            seed=options.choice.seed,
+            corrections=hash_file(options.choice.corrections),
         ),
     )
 
@@ -133,7 +130,7 @@ def check_options(options: QaOptions) -> None:
         raise SettingsError("no model is named: give --model, or set SCRUBJAY_MODEL")
     if options.votes < 1 or options.votes % 2 == 0:
         raise InputError(f"votes: expected an odd number, so that there is a majority, found {options.votes}")
-    if options.corrections is not None and options.dataset != "locomo":
+    if options.choice.corrections is not None and options.dataset != "locomo":
         raise InputError(f"corrections: there are some of locomo, found the data set {options.dataset!r}")
     if options.budget.dollars is not None:
         named = [chat.model or "" for chat in (options.model, options.judge) if chat is not None]
@@ -146,7 +143,7 @@ def check_options(options: QaOptions) -> None:
 
 def questions_of_all(dataset: Dataset) -> list[QuestionLine]:
     """Give every question of the data set, so that a run is the same run whichever are chosen."""
-    return question_lines(dataset.name, choose(dataset, limit=None, sample=None, seed=0))
+    return question_lines(dataset.name, choose(dataset, ALL_QUESTIONS))
 
 
 def identify(

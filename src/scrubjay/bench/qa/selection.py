@@ -11,6 +11,7 @@ from scrubjay.bench.qa.lines import JudgeTask, QuestionLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from scrubjay.bench.questions import BenchQuestion, BenchSample, Dataset
 
@@ -36,12 +37,25 @@ class Chosen:
     questions: tuple[BenchQuestion, ...]
 
 
-def choose(dataset: Dataset, *, limit: int | None, sample: int | None, seed: int) -> tuple[Chosen, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionChoice:
+    """Which questions to ask, and what is known to be wrong with them."""
+
+    limit: int | None = None  # only of the first conversations
+    sample: int | None = None  # only so many of their questions, drawn at random
+    seed: int = 0  # of that draw
+    corrections: Path | None = None  # of gold answers and evidence
+
+
+ALL_QUESTIONS = QuestionChoice()
+
+
+def choose(dataset: Dataset, choice: QuestionChoice) -> tuple[Chosen, ...]:
     """Take the first conversations, and of their questions some drawn at random; in the order of the data set."""
-    samples = dataset.samples[:limit]
+    samples, sample = dataset.samples[: choice.limit], choice.sample
     keys = [(question.sample, question.question_index) for one in samples for question in one.questions]
     if sample is not None and sample < len(keys):
-        keys = random.Random(seed).sample(keys, sample)  # noqa: S311 -- a draw that anyone can repeat
+        keys = random.Random(choice.seed).sample(keys, sample)  # noqa: S311 -- a draw that anyone can repeat
     wanted = set(keys)
     found = (
         Chosen(

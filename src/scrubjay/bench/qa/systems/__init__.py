@@ -1,7 +1,7 @@
 """PORT: systems that answer questions, each a module of its own: it keeps a conversation, and answers from what it kept.
 
-A module offers what `SystemModule` says, and a line in MODULES makes it known. Adapters of other projects' packages are
-modules like any other.
+A module offers what `SystemModule` says, and a line in MODULES makes it known. Whatever `bench.adapters` can search is
+a system too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
+from scrubjay.bench.adapters import ADAPTERS
 from scrubjay.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ MODULES: Mapping[str, str] = {
     "full-context": "full_context",
     "bm25": "bm25",
 }
-SYSTEMS = tuple(MODULES)
+SYSTEMS = (*MODULES, *ADAPTERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,10 @@ class SystemModule(Protocol):
 
 
 def load_system(name: str) -> SystemModule:
+    if name in ADAPTERS:
+        from scrubjay.bench.qa.systems.adapted import AdaptedSystem
+
+        return AdaptedSystem(ADAPTERS[name])
     if name not in MODULES:
-        raise SettingsError(f"system: expected one of {', '.join(MODULES)}, found {name!r}")
+        raise SettingsError(f"system: expected one of {', '.join(SYSTEMS)}, found {name!r}")
     return cast("SystemModule", import_module(f"{__name__}.{MODULES[name]}"))
