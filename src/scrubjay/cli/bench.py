@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scrubjay.cli import bench_qa, output
+from scrubjay.cli import bench_ablation, bench_qa, output
 from scrubjay.cli.options import AsJson
 from scrubjay.cli.writing import progress
 
@@ -127,4 +127,5 @@ def measure_row(run: SystemRun, measure: str) -> tuple[str, ...]:
 
 def register(app: typer.Typer) -> None:
     bench_qa.register(bench)
+    bench_ablation.register(bench)
     app.add_typer(bench, name="bench")
