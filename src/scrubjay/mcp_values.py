@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from scrubjay.datatypes import NewTurn, RecordType, Role
 from scrubjay.documents import session_document, status_document
+from scrubjay.telling import tell_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
     from scrubjay.datatypes import Link, MemoryStatus, Session
     from scrubjay.evidence import Evidence, RecordLink
 
-NOTHING_FOUND = (
-    "Nothing in the memory is relevant to this question. Say that you don't know rather than guess; "
-    "other words or a wider time range may find more."
-)
-UNLIKELY = "What follows likely does not answer the question (confidence {confidence:.2f}). "
 UNANSWERED = "The memory does not answer this question."
 
 
@@ -138,7 +134,7 @@ class Recalled(BaseModel):
     @classmethod
     def of(cls, evidence: Evidence) -> Self:
         return cls(
-            text=evidence_text(evidence),
+            text=tell_evidence(evidence),
             found=bool(evidence.text),
             answerable=evidence.is_answerable,
             confidence=round(evidence.confidence, 6),
@@ -148,14 +144,6 @@ class Recalled(BaseModel):
             records=[RecordSource.of(link) for link in evidence.records],
             fallbacks=[f"{stage.name}: {stage.fallback}" for stage in evidence.trace if stage.fallback],
         )
-
-
-def evidence_text(evidence: Evidence) -> str:
-    """Give the evidence with the words that keep a model from obeying it; say so where there is none."""
-    if not evidence.text:
-        return NOTHING_FOUND
-    doubt = "" if evidence.is_answerable else UNLIKELY.format(confidence=evidence.confidence)
-    return doubt + evidence.messages()[0]["content"]
 
 
 class Answered(BaseModel):
