@@ -74,7 +74,7 @@ def turns_of(messages: Iterable[ModelMessage]) -> Iterator[NewTurn]:
         for part in message.parts:
             if isinstance(part, UserPromptPart) and (words := prompt_text(part)):
                 yield NewTurn(role=Role.USER, text=words, said_at=part.timestamp)
-            elif isinstance(part, TextPart) and part.content:
+            if isinstance(part, TextPart) and part.content:
                 yield NewTurn(role=Role.ASSISTANT, text=part.content, said_at=message.timestamp)
 
 
