@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import numpy as np
+from postgres_server import shared_dsn, user_of
 
 from scrubjay.datatypes import (
     BoundaryReason,
@@ -28,9 +29,11 @@ from scrubjay.datatypes import (
     Usage,
 )
 from scrubjay.store.connection import Database
+from scrubjay.store.opening import Opening, open_stores
 from scrubjay.store.records import SqliteRecordStore
 from scrubjay.store.segments import SqliteSegmentStore
 from scrubjay.store.sqlite import SqliteStore
+from scrubjay.store_settings import PostgresSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +65,16 @@ def open_sqlite(path: str) -> Backend:
     return Backend(turns, SqliteSegmentStore(database), SqliteRecordStore(database), database.close)
 
 
-BACKENDS: dict[str, Callable[[str], Backend]] = {"sqlite": open_sqlite}
+def open_postgres(path: str) -> Backend:
+    location, opening = shared_dsn(), Opening(user_id=user_of(path), postgres=SMALL)
+    stores = open_stores(location, opening)
+    stores.turns.name_embedder(EMBEDDER)
+    return Backend(stores.turns, stores.segments, stores.records, stores.place.close)
+
+
+SMALL = PostgresSettings(partitions=3, connections=3)
+
+BACKENDS: dict[str, Callable[[str], Backend]] = {"postgres": open_postgres, "sqlite": open_sqlite}
 
 
 def vector_of(text: str) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from postgres_server import shared_dsn
 
 import scrubjay
 
@@ -24,6 +25,8 @@ def test_readme_is_short() -> None:
 def test_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python example of a page runs, one after the other, as printed."""
     monkeypatch.chdir(tmp_path)
+    if page.name == "postgres.md":
+        monkeypatch.setenv("DATABASE_URL", shared_dsn())
     names: dict[str, object] = {}
     for example in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
         exec(compile(example, page.name, "exec"), names)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from record_stores import NOON, add, close, complete, current, lease, open_sqlite, record
+from record_stores import BACKENDS, NOON, add, close, complete, current, lease, record
 
 from scrubjay.datatypes import SegmentState
 from scrubjay.errors import EncodingUnfinishedError, LeaseLostError
@@ -24,9 +24,11 @@ SESSIONS = st.sampled_from(["monday", "tuesday"])
 class AnyOrder(RuleBasedStateMachine):
     """Adds, segments, encodes and forgets at random, knowing which leases must still stand."""
 
+    kind: ClassVar[str]
+
     def __init__(self) -> None:
         super().__init__()
-        self.backend = open_sqlite(":memory:")
+        self.backend = BACKENDS[self.kind](":memory:")
         self.seconds = 0
         self.added = 0
         self.leases: list[LeasedSegment] = []
@@ -201,5 +203,15 @@ class AnyOrder(RuleBasedStateMachine):
             assert set(item.turn_ids) <= ids
 
 
-TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+class AnyOrderInFile(AnyOrder):
+    kind = "sqlite"
+
+
+class AnyOrderInPostgres(AnyOrder):
+    kind = "postgres"
+
+
+TestInFile = AnyOrderInFile.TestCase
+TestInFile.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestInPostgres = AnyOrderInPostgres.TestCase
+TestInPostgres.settings = settings(max_examples=10, stateful_step_count=40, deadline=None)

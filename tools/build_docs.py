@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer.main
 
-from scrubjay import reading_settings, settings
+from scrubjay import reading_settings, settings, store_settings
 from scrubjay.cli import app
 from scrubjay.store.schema import MIGRATIONS
 
@@ -70,7 +70,7 @@ def build_settings() -> str:
         "",
         "`Settings(relevance=RelevanceSettings(...), ...)`, or `Settings.preset(name)`.",
     ]
-    for module in (settings, reading_settings):
+    for module in (settings, reading_settings, store_settings):
         source = inspect.getsource(module)
         for node in ast.parse(source).body:
             if isinstance(node, ast.ClassDef) and dataclasses.is_dataclass(getattr(module, node.name)):

@@ -14,6 +14,9 @@ ScrubJayError
 │   ├── StoreReadOnlyError            the file or disk can't be written
 │   ├── StoreFullError                the disk is full
 │   ├── StoreBusyError                another process held the write lock for too long
+│   ├── StoreUnavailableError         the database can't be reached, or went away while it was asked
+│   ├── StoreAccessError              the database refuses the user, the password or the right
+│   ├── StoreSetupError               the database lacks what a memory needs: a newer server, pgvector, our tables
 │   ├── StoreClosedError              the memory was closed
 │   ├── LeaseLostError                a segment went to another worker, or changed, before its result came
 │   ├── SegmentsChangedError          another process segmented the session, or forgot turns of it, first
@@ -110,6 +113,18 @@ class StoreFullError(StoreError):
 
 class StoreBusyError(StoreError):
     """Another process held the write lock for longer than the timeout."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database can't be reached, or went away; what was being written is there whole or not at all."""
+
+
+class StoreAccessError(StoreError):
+    """The database refuses the user, the password, the database's name or a right; nothing was done."""
+
+
+class StoreSetupError(StoreError):
+    """The database lacks what a memory needs: a newer server, pgvector, UTF-8, our tables."""
 
 
 class StoreClosedError(StoreError):

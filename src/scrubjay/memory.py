@@ -59,7 +59,7 @@ NO_LIMITS = ConsolidationLimits()
 
 
 class Memory:
-    """A memory in one file; safe to share between threads, and to open from several processes."""
+    """One user's memory, in a file or in a database; safe to share between threads, and to open from several processes."""
 
     def __init__(  # noqa: PLR0913 -- each is the choice of whoever opens it
         self,
@@ -71,8 +71,9 @@ class Memory:
         consolidate: str | None = None,
         read_only: bool = False,
         create: bool = True,
+        user_id: str | None = None,
     ) -> None:
-        """Open a memory, or create it; ":memory:" keeps one in memory only.
+        """Open a memory, or create it; ":memory:" keeps one in memory only, "postgresql://…" that of `user_id`.
 
         `embedder` is one or its name; a memory that exists is opened with its own unless another is named,
         which raises EmbedderMismatchError. `model` is what consolidation asks, instead of the one that settings
@@ -80,7 +81,9 @@ class Memory:
         NotFoundError where there is none and `create` is false, and a StoreError where the file can't be used.
         """
         self.settings = settings or Settings()
-        stores = open_stores(path, Opening(read_only=read_only, create=create))
+        places = self.settings.postgres
+        opening = Opening(read_only=read_only, create=create, user_id=user_id, postgres=places)
+        stores = open_stores(path, opening)
         self.path, self._place = stores.location, stores.place
         self._store, self.segments, self.records = stores.turns, stores.segments, stores.records
         self._model = ChosenModel(model, self.settings.chat)
@@ -303,8 +306,7 @@ class Memory:
     ) -> ForgetReport:
         """Delete turns and all that was made of them, from the file's bytes too; give exactly one filter.
 
-        `before` takes turns said before it; those with no known time stay. `dry_run` only says what would go. Raise NotFoundError where a turn or
-        session isn't there.
+        `before` leaves turns of no known time; `dry_run` only says what would go. Raise NotFoundError where there is none.
         """
         require_one_filter(turn=turn, session=session, before=before, everything=everything)
         report = self._store.forget(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from scrubjay.errors import SettingsError
 from scrubjay.reading_settings import ReadingSettings
+from scrubjay.store_settings import PostgresSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -363,6 +364,7 @@ class Settings:
     answer: AnswerSettings = field(default_factory=AnswerSettings)
     confidence: ConfidenceSettings = field(default_factory=ConfidenceSettings)
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
+    postgres: PostgresSettings = field(default_factory=PostgresSettings)
     passage_tokens: int = 256  # a longer turn is indexed in pieces
     import_batch: int = 500  # turns a transaction of an import
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrubjay.errors import InputError
 from scrubjay.store.connection import Database
 from scrubjay.store.opening import Stores
 from scrubjay.store.records import SqliteRecordStore
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 def open_stores(location: str, opening: Opening) -> Stores:
     """Open a memory's file, or create it; ":memory:" keeps one in memory only."""
+    if opening.user_id is not None:
+        raise InputError(
+            f"{location} is a file, and a file is one user's memory: leave user_id out, or give a database's address"
+        )
     database = Database(
         location, read_only=opening.read_only, create=opening.create and not opening.read_only
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
+
+from scrubjay.errors import InputError
+from scrubjay.store_settings import PostgresSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +51,8 @@ class Opening:
 
     read_only: bool = False
     create: bool = True
+    user_id: str | None = None  # whose, in a database of many
+    postgres: PostgresSettings = field(default_factory=PostgresSettings)
 
 
 class OpenStores(Protocol):
@@ -56,7 +61,11 @@ class OpenStores(Protocol):
     def __call__(self, location: str, opening: Opening) -> Stores: ...
 
 
-OPENERS: dict[str, str] = {"": "scrubjay.store.files"}
+OPENERS: dict[str, str] = {
+    "": "scrubjay.store.files",
+    "postgresql": "scrubjay.store.postgres",
+    "postgres": "scrubjay.store.postgres",
+}
 """The scheme of a location → the module that opens such; a location without one is a file's path."""
 
 
@@ -65,6 +74,8 @@ def open_stores(location: str | Path | Stores, opening: Opening) -> Stores:
     if isinstance(location, Stores):
         return location
     scheme, separator, _ = str(location).partition("://")
-    module = import_module(OPENERS.get(scheme if separator else "", OPENERS[""]))
-    opens: OpenStores = module.open_stores
+    if separator and scheme not in OPENERS:
+        known = ", ".join(f"{name}://…" for name in OPENERS if name)
+        raise InputError(f"no memory is kept at {scheme}://…: expected the path of a file, or one of {known}")
+    opens: OpenStores = import_module(OPENERS[scheme if separator else ""]).open_stores
     return opens(str(location), opening)

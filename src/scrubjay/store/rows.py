@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from scrubjay.datatypes import IndexRows, Role, StoreState, Turn
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -90,13 +92,38 @@ def read_turn(row: SqlRow) -> Turn:
     )
 
 
+class RowSource(Protocol):
+    """What rows are fetched from, a part at a time."""
+
+    def fetchmany(self, size: int, /) -> list[SqlRow]: ...
+
+
+class DecodeVectors(Protocol):
+    """Puts stored vectors into rows; (vectors, dimension)."""
+
+    def __call__(self, stored: Sequence[bytes], *, dimension: int) -> NDArray[np.float32]: ...
+
+
+def decode_vectors(stored: Sequence[bytes], *, dimension: int) -> NDArray[np.float32]:
+    return np.frombuffer(b"".join(stored), np.float32).reshape(-1, dimension)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coding:
+    """How a store keeps vectors, and text that its database refuses."""
+
+    dimension: int
+    vectors: DecodeVectors = decode_vectors
+    text: Callable[[Any], str | None] = from_optional_sql_text
+
+
 def read_index_rows(
-    state: StoreState, turns: Sequence[SqlRow], passages: sqlite3.Cursor, *, count: int, dimension: int
+    state: StoreState, turns: Sequence[SqlRow], passages: RowSource, *, count: int, coding: Coding
 ) -> IndexRows:
     """Put rows of turns and `count` passages into columns; passages are read in parts, as their vectors are large."""
     turn_row, session, position, role, speaker, said_at, tokens, flags = transposed(turns, 8)
     numbers = np.empty((count, 6), np.int64)
-    vectors = np.empty((count, dimension), np.float32)
+    vectors = np.empty((count, coding.dimension), np.float32)
     terms: list[bytes] = []
     counts: list[bytes] = []
     done = 0
@@ -104,7 +131,7 @@ def read_index_rows(
         *columns, part_terms, part_counts, part_vectors = transposed(part, 8)
         stretch = slice(done, done + len(part))
         numbers[stretch] = np.array([*columns, [len(blob) // 2 for blob in part_counts]], np.int64).T
-        vectors[stretch] = np.frombuffer(b"".join(part_vectors), np.float32).reshape(-1, dimension)
+        vectors[stretch] = coding.vectors(part_vectors, dimension=coding.dimension)
         terms.append(b"".join(part_terms))
         counts.append(b"".join(part_counts))
         done += len(part)
@@ -114,7 +141,7 @@ def read_index_rows(
         session=np.array(session, np.int64),
         position=np.array(position, np.int64),
         role=tuple(role),
-        speaker=tuple(from_optional_sql_text(name) for name in speaker),
+        speaker=tuple(coding.text(name) for name in speaker),
         said_at=np.array(said_at, np.float64) / MICROSECONDS,  # None becomes NaN
         tokens=np.array(tokens, np.int32),
         flags=np.array(flags, np.int32),

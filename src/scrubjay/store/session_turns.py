@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,21 @@ from scrubjay.store import rows
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from scrubjay.datatypes import Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoredIndex:
+    """The index entries of one passage as a store keeps them."""
+
+    terms: bytes
+    counts: bytes
+    vector: NDArray[np.float32]
+    tokens: int
 
 
 def read_open_turns(
@@ -44,19 +60,27 @@ def read_open_turns(
 def read_indexed_turn(
     connection: sqlite3.Connection, turn_row: int, tokens: int, columns: rows.SqlRow
 ) -> IndexedTurn:
-    """Read a turn with its passages' terms put together and the mean of their vectors."""
     passages = connection.execute(
         "SELECT terms, counts, vector, tokens FROM passage WHERE turn_row = ? ORDER BY passage_row",
         (turn_row,),
     ).fetchall()
-    all_terms = np.frombuffer(b"".join(row[0] for row in passages), np.uint64)
-    all_counts = np.frombuffer(b"".join(row[1] for row in passages), np.uint16)
+    stored = [
+        StoredIndex(terms=terms, counts=counts, vector=np.frombuffer(vector, np.float32), tokens=length)
+        for terms, counts, vector, length in passages
+    ]
+    return index_turn(rows.read_turn(columns), tokens, stored)
+
+
+def index_turn(turn: Turn, tokens: int, passages: Sequence[StoredIndex]) -> IndexedTurn:
+    """Give a turn with its passages' terms put together and the mean of their vectors."""
+    all_terms = np.frombuffer(b"".join(passage.terms for passage in passages), np.uint64)
+    all_counts = np.frombuffer(b"".join(passage.counts for passage in passages), np.uint16)
     terms, places = np.unique(all_terms, return_inverse=True)
     counts = np.bincount(places, all_counts, len(terms)).astype(np.uint16)
-    vectors = np.array([np.frombuffer(row[2], np.float32) for row in passages])
-    weights = np.array([max(row[3], 1) for row in passages], np.float32)
+    vectors = np.array([passage.vector for passage in passages])
+    weights = np.array([max(passage.tokens, 1) for passage in passages], np.float32)
     return IndexedTurn(
-        turn=rows.read_turn(columns),
+        turn=turn,
         tokens=tokens,
         vector=weights @ vectors / weights.sum(),
         terms=terms,

@@ -181,7 +181,8 @@ class SqliteStore:
                 "WHERE passage_row > ? ORDER BY passage_row",
                 (after,),
             )
-            return rows.read_index_rows(state, turns, passages, count=count, dimension=identity.dimension)
+            coding = rows.Coding(dimension=identity.dimension)
+            return rows.read_index_rows(state, turns, passages, count=count, coding=coding)
 
     def forget(
         self,

@@ -1,0 +1,158 @@
+"""Connections to one database of many memories, and one memory's transactions in it.
+
+A call that finds the database away tries again for a while. That is safe: a read changes nothing; a write whose
+connection broke before it was committed is not there; and where the confirmation itself was lost, the memory's row
+says whether the write is there, for each leaves its mark in it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+import psycopg
+from psycopg.adapt import AdaptersMap
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import TupleRow
+from psycopg.types import TypeInfo
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from scrubjay.errors import InputError, StoreClosedError, StoreUnavailableError
+from scrubjay.store.postgres.errors import AWAY, describe, is_lost, translate
+from scrubjay.store.postgres.migrating import prepare
+from scrubjay.store.postgres.values import VectorBytesLoader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrubjay.store_settings import PostgresSettings
+
+Result = TypeVar("Result")
+Connection = psycopg.Connection[TupleRow]
+
+RETRY_SECONDS = 0.1
+
+
+class PostgresDatabase:
+    """One database with the tables of many memories; safe to share between threads.
+
+    `close` ends it for all its memories.
+    """
+
+    def __init__(self, dsn: str, settings: PostgresSettings, *, read_only: bool = False) -> None:
+        """Connect and bring the tables up to date; raise a StoreError saying what is wrong."""
+        self.settings = settings
+        self.read_only = read_only
+        self._conninfo, self.location = read_dsn(dsn, settings)
+        self._lock = threading.Lock()
+        with self._translated(None), psycopg.connect(self._conninfo, autocommit=True) as connection:
+            oid = prepare(connection, self.location, partitions=settings.partitions, read_only=read_only)
+        self._pool = ConnectionPool(
+            self._conninfo,
+            min_size=0,
+            max_size=settings.connections,
+            open=True,
+            timeout=settings.connect_seconds,
+            reconnect_timeout=settings.connect_seconds,
+            num_workers=1,
+            # No prepared statements: a plan made for the memory at hand looks at its partition only, and a pooler
+            # between us and the server may hand each transaction another connection.
+            kwargs={"autocommit": True, "prepare_threshold": None, "context": Adaptation(oid)},
+        )
+
+    @contextmanager
+    def borrow(self) -> Iterator[Connection]:
+        """Lend a connection; PostgreSQL's errors come out as ours, and an open transaction is rolled back."""
+        connection = self._take()
+        try:
+            with self._translated(connection):
+                try:
+                    yield connection
+                except BaseException:
+                    roll_back(connection)
+                    raise
+        finally:
+            self._pool.putconn(connection)
+
+    def _take(self) -> Connection:
+        try:
+            return self._pool.getconn()
+        except PoolClosed as error:
+            raise StoreClosedError(f"{self.location}: this memory was closed") from error
+        except PoolTimeout as error:
+            raise self._explain() from error
+
+    def _explain(self) -> StoreUnavailableError:
+        """Say why no connection was to be had: the pool keeps the reason to itself."""
+        try:
+            psycopg.connect(self._conninfo).close()
+        except psycopg.Error as error:
+            translated = translate(error, self.location)
+            if not isinstance(translated, StoreUnavailableError):
+                raise translated from error
+            return translated
+        return StoreUnavailableError(
+            f"{self.location}: all {self.settings.connections} connections of this process are in use: "
+            "try again, or set PostgresSettings.connections higher"
+        )
+
+    @contextmanager
+    def _translated(self, connection: Connection | None) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            if connection is not None and is_lost(error, connection):
+                raise StoreUnavailableError(f"{self.location} {AWAY} ({describe(error)})") from error
+            raise translate(error, self.location) from error
+
+    def keep_trying(self, attempt: Callable[[], Result]) -> Result:
+        """Try again for a while where the database is away; `attempt` must be safe to repeat."""
+        give_up = time.monotonic() + self.settings.patience_seconds
+        while True:
+            try:
+                return attempt()
+            except StoreUnavailableError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(RETRY_SECONDS)
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class Adaptation:
+    """Says how pgvector's type is sent and read, on every connection of a pool."""
+
+    def __init__(self, oid: int) -> None:
+        from pgvector.psycopg.vector import register_vector_info
+
+        self.adapters = AdaptersMap(psycopg.adapters)
+        self.connection = None
+        register_vector_info(self, TypeInfo("vector", oid, 0))  # type: ignore[arg-type] # asks for our two attributes
+        self.adapters.register_loader(oid, VectorBytesLoader)
+
+
+def read_dsn(dsn: str, settings: PostgresSettings) -> tuple[str, str]:
+    """Give a DSN with what we set for each connection, and what to call the database: without its password."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        raise InputError(
+            "the address of a database is like postgresql://user@host:5432/name; the one given can't be read"
+        ) from None  # the error before shows the address, and that may hold a password
+    place = f"{parts.get('host') or ''}{':' + str(parts['port']) if parts.get('port') else ''}"
+    seconds = str(max(1, round(settings.connect_seconds)))
+    conninfo = make_conninfo(
+        dsn,
+        connect_timeout=parts.get("connect_timeout") or seconds,
+        application_name=parts.get("application_name") or "scrubjay",
+    )
+    return conninfo, f"postgresql://{place}/{parts.get('dbname') or ''}"
+
+
+def roll_back(connection: Connection) -> None:
+    """End an open transaction; a connection that broke has none."""
+    with suppress(psycopg.OperationalError):
+        connection.execute("ROLLBACK")

@@ -1,0 +1,19 @@
+"""How a memory's database is used, where it isn't a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresSettings:
+    """How PostgreSQL is used (docs/postgres.md)."""
+
+    partitions: int = (
+        16  # hash partitions of each table, chosen when the tables are first made; 0: not partitioned
+    )
+    connections: int = 10  # most that a process holds open
+    connect_seconds: float = 5.0  # for making a connection
+    patience_seconds: float = 10.0  # a call goes on trying while the database is away
+    lock_seconds: float = 30.0  # a write waits for another process's write to the same memory
+    open_memories: int = 1_000  # most that a home keeps open, each with its index
