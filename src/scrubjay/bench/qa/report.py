@@ -18,6 +18,7 @@ from scrubjay.bench.qa.lines import (
     VerdictLine,
 )
 from scrubjay.bench.qa.scoring import ACCURACY, UNJUDGED, QuestionScore, RunLines, RunScore, score_lines
+from scrubjay.bench.qa.selection import COUNTS_ABSTENTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -124,7 +125,10 @@ def report_lines(report: Report) -> Iterator[str]:
     yield f"# {report.name}"
     yield from ("", *markdown_table(facts_table(report)))
     yield from ("", "## Scores", "")
-    yield "Percent, with 95 % intervals. What failed, was refused or was not judged counts as wrong."
+    yield "Percent, with 95 % intervals. What failed, was refused, or was not answered or judged, counts as wrong."
+    if score.abstention is not None:
+        counts = str(report.run["dataset"]) in COUNTS_ABSTENTION
+        yield f"Questions without an answer {'count' if counts else 'do not count'} in the overall score."
     yield from ("", *markdown_table(score_table(report)))
     if score.corrections:
         yield from ("", "## With the gold corrected", "", corrections_line(report))

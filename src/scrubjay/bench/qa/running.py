@@ -96,6 +96,8 @@ def prepare_run(options: QaOptions) -> Prepared:
     dataset = load_dataset(options.dataset, options.data)
     chosen = choose(dataset, options.choice)
     questions = tuple(question_lines(dataset.name, chosen))
+    if not questions:
+        raise InputError(f"{options.data or options.dataset}: expected questions to ask, found none")
     if options.choice.corrections is not None:
         questions = correct_questions(questions, dataset, options.choice.corrections)
     setup = SystemSetup(

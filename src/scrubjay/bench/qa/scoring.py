@@ -277,6 +277,9 @@ def count_all(lines: RunLines, answers: Mapping[tuple[str, int], AnswerLine]) ->
         "conversations": len({question.sample for question in lines.questions}),
         "conversations_built": len(builds),
         "questions": len(lines.questions),
+        "questions_without_gold": sum(
+            not question.unanswerable and not question.answer for question in lines.questions
+        ),
         "questions_without_evidence": sum(
             not question.unanswerable and not question.evidence for question in lines.questions
         ),
