@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrubjay.answer import AnswerTask, answer_question
+from scrubjay.bench.qa.selection import UNDATED
 from scrubjay.bench.qa.systems import AnswerGiven, CallEstimate
 from scrubjay.context import ContextItem, render_context
 from scrubjay.datatypes import Link, LinkKind
@@ -67,12 +68,10 @@ def show_turns(
 
 def answer_from(evidence: Evidence, question: BenchQuestion, task: SystemTask) -> Answer:
     """Ask for an answer from evidence as `Memory.answer` does, whatever system found it."""
-    if question.asked_at is None:
-        raise ValueError(f"question {question.question_index} of {question.sample!r} has no time")
     return answer_question(
         AnswerTask(
             evidence=evidence,
-            now=question.asked_at,
+            now=question.asked_at or UNDATED,
             recent=(),
             model=task.model,
             settings=task.setup.settings.answer,
