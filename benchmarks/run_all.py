@@ -1,15 +1,17 @@
-"""Every benchmark that needs no model, in one run of some minutes: retrieval beside other memories, then speed.
+"""Every benchmark that needs no model, in one run of some minutes: retrieval beside other memories, ablations, speed.
 
-    python benchmarks/run_all.py [--data FOLDER] [--all] [--workers N] [--write]
+    python benchmarks/run_all.py [--data FOLDER] [--all] [--workers N] [--write] [--out FOLDER]
 
 `FOLDER` holds locomo/locomo_dev.json, longmemeval/longmemeval_dev.json, memdaily_zh/memdaily_dev.json and realmem/; a data
-set that isn't there is passed over with a message. `--all` measures RealMem and our own conversations too. `--write`
-puts the tables into README.md and docs/benchmarks.md. Nothing is downloaded, and no model is asked.
+set that isn't there is passed over with a message. `--all` measures RealMem and our own conversations too, and ablates
+representation and the boundary threshold. `--write` puts the tables into README.md and docs/benchmarks.md, `--out` the
+figures into files for `scrubjay bench plot`. Nothing is downloaded, and no model is asked.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import subprocess
@@ -21,13 +23,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrubjay import __version__
-from scrubjay.bench.apart import Job, run_jobs
+from scrubjay.bench.apart import AblationJob, Job, run_ablation, run_jobs, start_pool
 from scrubjay.bench.datasets import load_dataset
+from scrubjay.bench.documents import summary_document
 from scrubjay.bench.systems import ABLATION, BASELINES
+from scrubjay.bench.tables import write_markdown
+from scrubjay.bench.variants import ABLATIONS
+from scrubjay.embed import load_embedder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from concurrent.futures import ProcessPoolExecutor
 
+    from scrubjay.bench.apart import AblationResult
     from scrubjay.bench.datasets import Dataset
     from scrubjay.bench.measures import Interval
     from scrubjay.bench.retrieval import SystemRun
@@ -42,6 +50,9 @@ SETS = {
     "labelled": None,
 }
 MORE = {"realmem", "labelled"}  # with --all
+RECORDED = "locomo/recorded_segments.json"  # what an encoder wrote of LoCoMo dev
+ABLATED = ("construction", "retrieval")
+THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7)  # the paper's Figure 5
 OURS = ("chain", *BASELINES)
 OTHERS = {
     "naive-rag": "scrubjay",
@@ -70,6 +81,7 @@ WITH_INTERVALS = (*IN_README, "session-all@5")
 NOT_IN_README = {"last-turns", "langgraph-store", *ABLATION}
 TITLES = {"locomo": "LoCoMo dev", "longmemeval": "LongMemEval dev", "memdaily": "MemDaily dev (Chinese)",
           "realmem": "RealMem dev", "labelled": "our own conversations", "sample": "the sample"}  # fmt: skip
+SHOWN_AS = {"rrf": "both, by rank", "naive-rag": "naive RAG", "mem0": "mem0, no model"}
 MEBIBYTE = 1 << 20
 
 
@@ -91,9 +103,37 @@ def plan_jobs(paths: dict[str, Path | None], others: Sequence[str]) -> list[Job]
     return sorted(jobs, key=lambda job: (job.dataset, job.systems[0]) not in SLOWEST_FIRST)
 
 
-def measure_all(paths: dict[str, Path | None], others: Sequence[str], *, workers: int) -> list[Result]:
+def plan_ablations(paths: Mapping[str, Path | None], folder: Path, *, more: bool) -> dict[str, AblationJob]:
+    """Name the ablations: with records where LoCoMo and its recording are, and what the sample can show without."""
+    jobs = {
+        f"{kind}-sample": AblationJob(kind=kind, dataset="sample", data=None, records=None)
+        for kind in ABLATED
+    }
+    if "locomo" not in paths or not (folder / RECORDED).exists():
+        print(
+            f"{folder / RECORDED} or its data set is not there: only the sample is ablated", file=sys.stderr
+        )
+        return jobs
+    kinds = {kind: (kind, (), "") for kind in (ABLATIONS if more else ABLATED)}
+    sweeps = {f"threshold-{preset}": ("threshold", THRESHOLDS, preset) for preset in ("lychee-v2", "default")}
+    return jobs | {
+        name: AblationJob(
+            kind=kind,
+            dataset="locomo",
+            data=paths["locomo"],
+            records=folder / RECORDED,
+            thresholds=thresholds,
+            preset=preset,
+        )
+        for name, (kind, thresholds, preset) in (kinds | (sweeps if more else {})).items()
+    }
+
+
+def measure_all(
+    paths: dict[str, Path | None], others: Sequence[str], pool: ProcessPoolExecutor
+) -> list[Result]:
     jobs = plan_jobs(paths, others)
-    runs = iter(run_jobs(jobs, workers=workers))
+    runs = iter(run_jobs(jobs, pool))
     found = {(job.dataset, system): next(runs) for job in jobs for system in job.systems}
     order = (*OURS, *others, *ABLATION)
     return [
@@ -197,13 +237,7 @@ def describe_for_readme(results: Sequence[Result]) -> list[str]:
             continue
         for run in (run for run in result.runs if run.system not in NOT_IN_README):
             ours = run.system == "chain"
-            name = (
-                "**ScrubJay**"
-                if ours
-                else run.version.replace("mem0ai", "mem0")
-                if run.system == "mem0"
-                else run.system
-            )
+            name = "**ScrubJay**" if ours else SHOWN_AS.get(run.system, run.system)
             cells = " | ".join(
                 percent(run.table.overall.get(measure), interval=ours) for measure in IN_README
             )
@@ -225,9 +259,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--all", action="store_true", help="RealMem and our own conversations too")
+    parser.add_argument("--all", action="store_true", help="more data sets and ablations too")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--out", type=Path, help="a folder for the figures as JSON")
     arguments = parser.parse_args()
     started = time.monotonic()
     others = [name for name, module in OTHERS.items() if find_spec(module) is not None]
@@ -235,19 +270,52 @@ def main() -> None:
         print(f"{name} is not installed, passed over", file=sys.stderr)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many processes as cores
     paths = find_data(arguments.data, more=arguments.all)
-    results = measure_all(paths, others, workers=arguments.workers)
-    machine = f"ScrubJay {__version__}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores."
-    tables = [machine, "", *(line for result in results for line in describe(result))]
-    print("\n".join(tables), flush=True)
+    with start_pool(arguments.workers) as pool:
+        jobs = plan_ablations(paths, arguments.data, more=arguments.all)
+        pending = {name: pool.submit(run_ablation, job) for name, job in jobs.items()}
+        results = measure_all(paths, others, pool)
+        ablations = {name: future.result() for name, future in pending.items()}
+    print("\n".join([line for result in results for line in describe(result)]))
+    for name, result in ablations.items():
+        print("\n".join([f"### {name}", "", *write_markdown(result.tables)]), flush=True)
     speed = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "speed.py")], check=True, capture_output=True, text=True
     ).stdout
     print(speed)
     if arguments.write:
-        put_between(ROOT / "README.md", "results", describe_for_readme(results))
-        put_between(ROOT / "docs" / "benchmarks.md", "retrieval", tables)
-        put_between(ROOT / "docs" / "benchmarks.md", "speed", speed.strip().splitlines())
+        write_pages(results, ablations, speed)
+    if arguments.out is not None:
+        write_files(arguments.out, results, ablations)
     print(f"{time.monotonic() - started:,.0f} seconds in all", file=sys.stderr)
+
+
+def write_pages(results: Sequence[Result], ablations: Mapping[str, AblationResult], speed: str) -> None:
+    """Put the tables between their marks; what was not run stays as it is."""
+    page = ROOT / "docs" / "benchmarks.md"
+    machine = f"ScrubJay {__version__}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores."
+    put_between(ROOT / "README.md", "results", describe_for_readme(results))
+    usual = [line for result in results if result.dataset.name not in MORE for line in describe(result)]
+    put_between(page, "retrieval", [machine, "", *usual])
+    more = [line for result in results if result.dataset.name in MORE for line in describe(result)]
+    if more:
+        put_between(page, "more", more)
+    for name, result in ablations.items():
+        put_between(page, name.replace("retrieval", "reading"), write_markdown(result.tables))
+    put_between(page, "speed", speed.strip().splitlines())
+
+
+def write_files(folder: Path, results: Sequence[Result], ablations: Mapping[str, AblationResult]) -> None:
+    """Write the figures, a file of JSON each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    embedder = load_embedder()
+    documents = {
+        f"retrieval-{result.dataset.name}": summary_document(result.dataset, result.runs, embedder=embedder)
+        for result in results
+    }
+    documents |= {f"ablation-{name}": result.document for name, result in ablations.items()}
+    for name, document in documents.items():
+        text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+        (folder / f"{name}.json").write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

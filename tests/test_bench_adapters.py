@@ -15,7 +15,7 @@ import pytest
 from scrubjay import Role
 from scrubjay.bench.adapters import ADAPTERS, Adapter, find_adapter
 from scrubjay.bench.adapters.naive_rag import CHUNK_TOKENS, cut_chunks
-from scrubjay.bench.apart import Job, run_jobs
+from scrubjay.bench.apart import AblationJob, Job, run_ablation, run_jobs, start_pool
 from scrubjay.bench.datasets import load_dataset
 from scrubjay.bench.retrieval import restrict_run, run_retrieval
 from scrubjay.bench.systems import find_system
@@ -155,7 +155,13 @@ def test_chunks_hold_whole_turns() -> None:
 def test_jobs_run_in_processes_of_their_own() -> None:
     """Their results are those of one process, in order, each with the memory it held."""
     jobs = [Job(dataset="sample", data=None, systems=names) for names in (("chain", "bm25"), ("naive-rag",))]
-    apart = run_jobs(jobs, workers=2)
+    with start_pool(2) as pool:
+        apart = run_jobs(jobs, pool)
+        ablated = pool.submit(
+            run_ablation, AblationJob(kind="construction", dataset="sample", data=None, records=None)
+        ).result()
+    assert ablated.document["ablation"] == "construction"
+    assert ablated.tables[0].rows[0][0] == "default"
     assert [run.system for run in apart] == ["chain", "bm25", "naive-rag"]
     here = run_retrieval(load_dataset("sample"), [find_system("chain")], embedder=load_embedder())
     assert apart[0].runs == here[0].runs

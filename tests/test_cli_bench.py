@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
+import threading
 from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,3 +71,29 @@ def test_beside(run: Callable[..., Output]) -> None:
     assert printed.count("naive-rag") > 5
     assert "turns a second" in printed
     assert run("bench", "retrieval", "--dataset", "sample", "--beside", "nobody").code == 2
+
+
+def test_fetch(run: Callable[..., Output], tmp_path: Path) -> None:
+    """The licence is told first, on standard error; what came is told with its checksum, or why it can't be taken."""
+    content = b'[{"sample_id": "tiny"}]'
+    (tmp_path / "served").mkdir()
+    (tmp_path / "served" / "locomo10.json").write_bytes(content)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "served"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/locomo10.json"
+        refused = run("bench", "fetch", "locomo", "--url", url, "--to", tmp_path / "a.json")
+        got = run(
+            "bench", "fetch", "locomo", "--url", url, "--to", tmp_path / "b.json", "--sha256", "any", "--json"
+        )
+        server.shutdown()
+        thread.join()
+    assert refused.code == 1
+    assert "--sha256 any" in refused.err
+    assert not (tmp_path / "a.json").exists()
+    assert "CC BY-NC 4.0" in got.err
+    document = json.loads(got.out)
+    assert document["sha256"] == hashlib.sha256(content).hexdigest()
+    assert document["checked"] is False
+    assert (tmp_path / "b.json").read_bytes() == content

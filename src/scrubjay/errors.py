@@ -32,6 +32,7 @@ ScrubJayError
 ├── RunStoppedError                   a benchmark run ended before all was done; what was done is kept
 │   └── CallPutOffError               the provider is away or busy: this call is for a later start
 ├── RerankerError                     a reranker failed; the order it was given stands
+├── DownloadError                     a data set can't be downloaded, or isn't what it should be
 └── MissingExtraError (also ImportError)  an optional package isn't installed
 """
 
@@ -231,6 +232,10 @@ class CallPutOffError(RunStoppedError):
 
 class RerankerError(ScrubJayError):
     """A reranker failed, or its reply can't be used; the order it was given stands."""
+
+
+class DownloadError(ScrubJayError):
+    """A data set can't be downloaded, or isn't what it should be; nothing took its place."""
 
 
 class MissingExtraError(ScrubJayError, ImportError):

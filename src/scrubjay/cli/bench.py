@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scrubjay.cli import bench_ablation, bench_qa, output
+from scrubjay.cli import bench_ablation, bench_fetch, bench_qa, output
 from scrubjay.cli.options import AsJson
 from scrubjay.cli.writing import progress
 
@@ -128,4 +128,5 @@ def measure_row(run: SystemRun, measure: str) -> tuple[str, ...]:
 def register(app: typer.Typer) -> None:
     bench_qa.register(bench)
     bench_ablation.register(bench)
+    bench_fetch.register(bench)
     app.add_typer(bench, name="bench")
