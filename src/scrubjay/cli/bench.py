@@ -41,7 +41,9 @@ def retrieval(  # noqa: PLR0913 -- a command's options are its parameters
     ] = False,
     beside: Annotated[
         list[str],
-        typer.Option(help="Another memory to measure: naive-rag, mem0, langgraph-store; may be given again."),
+        typer.Option(
+            help="Another memory to measure: naive-rag, mem0, langgraph-store, memos; may be given again."
+        ),
     ] = [],  # noqa: B006 -- typer copies it
     records: Annotated[
         Path | None,

@@ -84,6 +84,13 @@ def make_adapters() -> Mapping[str, Adapter]:
             package="langgraph",
             extra="langgraph",
         ),
+        Adapter(
+            name="memos",
+            about="MemOS's GeneralTextMemory given turns as items: local Qdrant on disk, by cosine",
+            module="memos",
+            package="MemoryOS",
+            extra="bench-memos",
+        ),
     )
     return {adapter.name: adapter for adapter in adapters}
 
