@@ -15,6 +15,7 @@ import typer.main
 
 from scrubjay import reading_settings, settings, store_settings
 from scrubjay.cli import app
+from scrubjay.server import settings as server_settings
 from scrubjay.store.schema import MIGRATIONS
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def build_settings() -> str:
         "",
         "`Settings(relevance=RelevanceSettings(...), ...)`, or `Settings.preset(name)`.",
     ]
-    for module in (settings, reading_settings, store_settings):
+    for module in (settings, reading_settings, store_settings, server_settings):
         source = inspect.getsource(module)
         for node in ast.parse(source).body:
             if isinstance(node, ast.ClassDef) and dataclasses.is_dataclass(getattr(module, node.name)):

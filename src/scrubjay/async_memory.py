@@ -115,6 +115,7 @@ class AsyncMemory:
         consolidate: str | None = None,
         read_only: bool = False,
         create: bool = True,
+        user_id: str | None = None,
     ) -> Self:
         """Open a memory, or create it, as `Memory` does."""
         opening = partial(
@@ -126,6 +127,7 @@ class AsyncMemory:
             consolidate=consolidate,
             read_only=read_only,
             create=create,
+            user_id=user_id,
         )
         opened, threads = ExitStack(), Threads()
         try:

@@ -86,19 +86,19 @@ class Memory:
         stores = open_stores(path, opening)
         self.path, self._place = stores.location, stores.place
         self._store, self.segments, self.records = stores.turns, stores.segments, stores.records
-        self._model = ChosenModel(model, self.settings.chat)
+        self.model = ChosenModel(model, self.settings.chat)
         try:
             self._embedder = embed.choose_embedder(embedder, stored=self._store.embedder)
             self._store.name_embedder(self._embedder.identity)
             self._worker = open_background(
-                consolidate, self._write_path, self._model, self.settings, read_only=read_only
+                consolidate, self._write_path, self.model, self.settings, read_only=read_only
             )
         except BaseException:
             self._place.close()
             raise
         self._corpus = CorpusCache(self.settings.lexical)
         self._record_corpus = RecordCache(self.settings.lexical)
-        self._planner = Planner(self._model, self.settings)
+        self._planner = Planner(self.model, self.settings)
 
     # --- WRITE ---
 
@@ -164,7 +164,7 @@ class Memory:
         from scrubjay.consolidation import consolidate
 
         ends = SessionEnds(flush=flush, idle=idle)
-        return consolidate(self._write_path(), self._model, ends, limits=limits, advance=advance)
+        return consolidate(self._write_path(), self.model, ends, limits=limits, advance=advance)
 
     def reconsolidate(
         self,
@@ -178,7 +178,7 @@ class Memory:
         """
         from scrubjay.consolidation import reconsolidate
 
-        return reconsolidate(self._write_path(), self._model, limits=limits, advance=advance)
+        return reconsolidate(self._write_path(), self.model, limits=limits, advance=advance)
 
     def plan_consolidation(self, *, flush: bool = False, idle: timedelta | None = None) -> ConsolidationPlan:
         """Reckon the calls and tokens that `consolidate` would take; nothing is written or called."""
@@ -248,7 +248,7 @@ class Memory:
             evidence=self.recall(question, **options),
             now=now,
             recent=options.get("recent", ()),
-            model=self._model.get(),
+            model=self.model.get(),
             settings=self.settings.answer,
         )
 
@@ -390,7 +390,7 @@ class Memory:
     def close(self) -> None:
         if self._worker:
             self._worker.close()
-        self._model.break_off()
+        self.model.break_off()
         self._place.close()
 
     def __enter__(self) -> Self:

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from scrubjay.cli import bench, consolidating, reading, serving, writing
+from scrubjay.cli import bench, consolidating, reading, serving, serving_http, writing
 from scrubjay.errors import FormatError, InputError, MissingExtraError, ScrubJayError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ writing.register(app)
 reading.register(app)
 consolidating.register(app)
 serving.register(app)
+serving_http.register(app)
 bench.register(app)
 
 

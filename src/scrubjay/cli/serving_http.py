@@ -1,0 +1,173 @@
+"""`scrubjay serve` and `scrubjay keys`: memories over HTTP, and who may ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scrubjay.cli import output
+from scrubjay.cli.options import AsJson
+from scrubjay.errors import InputError, MissingExtraError
+from scrubjay.server.keys import ANYBODY, KEYS_FILE, KeyRing, Right
+from scrubjay.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from scrubjay.datatypes import JsonValue
+    from scrubjay.home import Home
+    from scrubjay.llm import ChatModel
+    from scrubjay.server.keys import ApiKey
+
+PORT = 8420
+RATE = ServerSettings().rate
+HomeFolder = Annotated[
+    Path | None,
+    typer.Option("--home", envvar="SCRUBJAY_HOME", help="The folder of memories, one file a user."),
+]
+KeysFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys", envvar="SCRUBJAY_KEYS", help="The file of API keys. [default: keys.db in the home]"
+    ),
+]
+
+keys = typer.Typer(help="API keys of a server: who may do what with whose memories.", no_args_is_help=True)
+
+
+def find_keys(home: Path | None, file: Path | None) -> KeyRing:
+    if file is not None:
+        return KeyRing(file)
+    if home is None:
+        raise InputError("say where the keys are: --home FOLDER, or --keys FILE")
+    return KeyRing(home / KEYS_FILE)
+
+
+def serve(  # noqa: PLR0913 -- a command's options are its parameters
+    *,
+    home: HomeFolder = None,
+    host: Annotated[str, typer.Option(help="Other than loopback only where a key exists.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535)] = PORT,
+    keys_file: KeysFile = None,
+    rate: Annotated[str, typer.Option(help='Requests of one key; "" for any number.')] = RATE,
+    max_open: Annotated[int, typer.Option(min=1, help="Memories kept open.")] = 128,
+    embedder: Annotated[str | None, typer.Option(help="Of new memories. [default: the bundled one]")] = None,
+    upstream: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SCRUBJAY_UPSTREAM_URL",
+            help="Of the OpenAI-compatible server behind /v1/chat/completions.",
+            show_default=False,
+        ),
+    ] = None,
+    log_content: Annotated[
+        bool, typer.Option("--log-content", help="Log users' ids, queries and errors' words too.")
+    ] = False,
+) -> None:
+    """Serve memories over HTTP until Ctrl-C; the model is that of SCRUBJAY_MODEL."""
+    from dataclasses import replace
+
+    from scrubjay.home import MemoryHome
+    from scrubjay.settings import Settings
+
+    if home is None:
+        raise InputError("say which memories to serve: --home FOLDER")
+    ring, settings = find_keys(home, keys_file), Settings.from_env()
+    served = ServerSettings.from_env()
+
+    def open_home(model: ChatModel | None) -> Home:
+        return MemoryHome(home, settings=settings, embedder=embedder, model=model, max_open=max_open)
+
+    try:
+        from scrubjay.server.running import run_server
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("scrubjay"):
+            raise
+        raise MissingExtraError("fastapi", extra="server") from error
+    run_server(
+        open_home,
+        address=(host, port),
+        keys=ring,
+        settings=replace(
+            served, rate=rate, log_content=log_content, upstream_url=upstream or served.upstream_url
+        ),
+        memory_settings=settings,
+    )
+
+
+@keys.command("add")
+def add_key(
+    name: Annotated[str, typer.Argument(help="What the key is for, to tell it from others.")],
+    *,
+    home: HomeFolder = None,
+    keys_file: KeysFile = None,
+    right: Annotated[Right, typer.Option(help="read; write: and add; admin: and forget.")] = Right.WRITE,
+    users: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--user", help="A user's id, or a pattern such as 'team-a/*'; repeat it. [default: all]"
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and print it: this is the only time that it is shown."""
+    key, text = find_keys(home, keys_file).add(name, right=right, users=users or (ANYBODY,))
+    if as_json:
+        output.print_json({"key": text, **key_document(key)})
+        return
+    output.print_text(text)
+    output.print_note(
+        f"Key {key.key_id} ({key.right.value}) for {', '.join(key.users)}; it is kept nowhere: note it down."
+    )
+
+
+@keys.command("list")
+def list_keys(*, home: HomeFolder = None, keys_file: KeysFile = None, as_json: AsJson = False) -> None:
+    """List the keys, without their secrets."""
+    found = find_keys(home, keys_file).keys()
+    if as_json:
+        output.print_json([key_document(key) for key in found])
+        return
+    output.print_table(
+        "",
+        ("key", "name", "right", "users", "made", "revoked"),
+        [
+            (
+                key.key_id,
+                key.name,
+                key.right.value,
+                ", ".join(key.users),
+                f"{key.created_at:%Y-%m-%d %H:%M %Z}",
+                "" if key.revoked_at is None else f"{key.revoked_at:%Y-%m-%d %H:%M %Z}",
+            )
+            for key in found
+        ],
+    )
+
+
+@keys.command("revoke")
+def revoke_key(
+    key_id: Annotated[str, typer.Argument(help="The key's id, as `scrubjay keys list` shows it.")],
+    *,
+    home: HomeFolder = None,
+    keys_file: KeysFile = None,
+) -> None:
+    """End a key, at once and in a running server too."""
+    key = find_keys(home, keys_file).revoke(key_id)
+    output.print_note(f"Key {key.key_id} ({key.name}) is no longer valid.")
+
+
+def key_document(key: ApiKey) -> dict[str, JsonValue]:
+    return {
+        "key_id": key.key_id,
+        "name": key.name,
+        "right": key.right.value,
+        "users": [*key.users],
+        "created_at": key.created_at.isoformat(),
+        "revoked_at": None if key.revoked_at is None else key.revoked_at.isoformat(),
+    }
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(serve)
+    app.add_typer(keys, name="keys")
