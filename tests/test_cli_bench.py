@@ -97,3 +97,17 @@ def test_fetch(run: Callable[..., Output], tmp_path: Path) -> None:
     assert document["sha256"] == hashlib.sha256(content).hexdigest()
     assert document["checked"] is False
     assert (tmp_path / "b.json").read_bytes() == content
+
+
+def test_sizes_and_plot(run: Callable[..., Output], tmp_path: Path) -> None:
+    """What one command measured and wrote, the other draws; figures without anything to draw are an error."""
+    out = tmp_path / "sizes.json"
+    printed = run("bench", "sizes", "--turns", "40,80", "--out", out).out
+    assert printed.count("chain") == 2
+    drawn = run("bench", "plot", out, "--to", tmp_path / "pictures")
+    assert drawn.out.strip().endswith("latency-by-size.png")
+    assert (tmp_path / "pictures" / "latency-by-size.png").exists()
+    out.write_text('{"sizes": []}', "utf-8")
+    empty = run("bench", "plot", out)
+    assert empty.code == 1
+    assert "nothing to draw" in empty.err

@@ -89,5 +89,7 @@ def run_ablation(job: AblationJob) -> AblationResult:
     outcomes = measure_variants(readable_variants(job.kind, variants, grounds), grounds)
     return AblationResult(
         tables=tuple(lay_out(job.kind, outcomes, grounds)),
-        document=ablation_document(job.kind, outcomes, grounds),
+        document=ablation_document(
+            job.kind, outcomes, grounds, preset=job.preset if job.thresholds else None
+        ),
     )

@@ -132,8 +132,10 @@ def write_markdown(tables: Sequence[Table]) -> list[str]:
     return lines
 
 
-def ablation_document(kind: str, outcomes: Sequence[Outcome], grounds: Grounds) -> dict[str, JsonValue]:
-    """Give all figures with what they were made from."""
+def ablation_document(
+    kind: str, outcomes: Sequence[Outcome], grounds: Grounds, *, preset: str | None = None
+) -> dict[str, JsonValue]:
+    """Give all figures with what they were made from; `preset` is the one whose threshold was swept."""
     return {
         "scrubjay": __version__,
         "ablation": kind,
@@ -142,6 +144,7 @@ def ablation_document(kind: str, outcomes: Sequence[Outcome], grounds: Grounds) 
         "embedder": str(grounds.embedder.identity),
         "replayed": grounds.records is not None,
         "max_tokens": grounds.max_tokens,
+        "preset": preset,
         "variants": [outcome_document(outcome) for outcome in outcomes],
     }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scrubjay.cli import bench_ablation, bench_fetch, bench_qa, output
+from scrubjay.cli import bench_ablation, bench_fetch, bench_plot, bench_qa, output
 from scrubjay.cli.options import AsJson
 from scrubjay.cli.writing import progress
 
@@ -131,4 +131,5 @@ def register(app: typer.Typer) -> None:
     bench_qa.register(bench)
     bench_ablation.register(bench)
     bench_fetch.register(bench)
+    bench_plot.register(bench)
     app.add_typer(bench, name="bench")

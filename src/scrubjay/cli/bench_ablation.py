@@ -77,7 +77,7 @@ def sweep(  # noqa: PLR0913 -- a command's options are its parameters
         raise SettingsError(f"sweep: expected threshold, found {what!r}")
     variants = threshold_variants(read_range(values, step=step), preset=preset)
     grounds = load_grounds(dataset, data, records, max_tokens=max_tokens, limit=limit)
-    compare(what, variants, grounds, out=out, as_json=as_json)
+    compare(what, variants, grounds, out=out, as_json=as_json, preset=preset)
 
 
 def load_grounds(
@@ -100,7 +100,13 @@ def load_grounds(
 
 
 def compare(
-    kind: str, variants: Sequence[Variant], grounds: Grounds, *, out: Path | None, as_json: bool
+    kind: str,
+    variants: Sequence[Variant],
+    grounds: Grounds,
+    *,
+    out: Path | None,
+    as_json: bool,
+    preset: str | None = None,
 ) -> None:
     from scrubjay.bench.ablation import measure_variants, readable_variants
     from scrubjay.bench.tables import ablation_document, lay_out
@@ -108,7 +114,7 @@ def compare(
     kept = readable_variants(kind, variants, grounds)
     with progress("memories") as advance:
         outcomes = measure_variants(kept, grounds, advance=advance)
-    document = ablation_document(kind, outcomes, grounds)
+    document = ablation_document(kind, outcomes, grounds, preset=preset)
     if out is not None:
         out.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", "utf-8")
     if as_json:
