@@ -127,11 +127,12 @@ def add_figures(path: Path, found: Figures) -> None:
             f"{', '.join(document) if isinstance(document, dict) else json.dumps(document)[:60]}"
         )
     read: Untrusted = check_shape(shape, document, entry=Entry(path=path, where="file"))
-    if isinstance(read, AblationFigures):
-        found.ablations.append(read)
-    elif isinstance(read, SizesFigures):
-        found.sizes.append(read)
-    elif isinstance(read, RetrievalFigures):
-        found.retrieval.append(read)
-    elif isinstance(read, RunFigures):
-        found.runs.append(read)
+    match read:
+        case AblationFigures():
+            found.ablations.append(read)
+        case SizesFigures():
+            found.sizes.append(read)
+        case RetrievalFigures():
+            found.retrieval.append(read)
+        case RunFigures():
+            found.runs.append(read)
