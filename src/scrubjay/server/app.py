@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import Depends, FastAPI
 
 from scrubjay import __version__
-from scrubjay.server import consolidating, health, keeping, problems, reading, turns, users
+from scrubjay.server import consolidating, health, keeping, problems, proxy, reading, turns, users
 from scrubjay.server.bounds import Bounds, RawPath
 from scrubjay.server.gate import Gate
 from scrubjay.server.metrics import Metrics
@@ -17,6 +17,7 @@ from scrubjay.server.observing import Observer
 from scrubjay.server.operations import Operations
 from scrubjay.server.replies import ProblemReply
 from scrubjay.server.service import BEARER, Service, refuse_unknown
+from scrubjay.server.upstream import open_client
 from scrubjay.threads import Threads
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ REFUSALS = {
     504: "It took too long.",
     507: "The disk is full.",
 }
-ROUTERS = (users, turns, reading, consolidating, keeping)
+ROUTERS = (users, turns, reading, consolidating, keeping, proxy)
 
 
 def problem_responses() -> dict[int | str, dict[str, Any]]:
@@ -72,8 +73,7 @@ def build_app(
         service.stopping = True
         if on_stop is not None:
             on_stop()
-        await service.operations.stop(seconds=settings.stop_seconds)
-        await service.threads.close()
+        await service.close()
 
     app = FastAPI(
         title="ScrubJay",
@@ -101,6 +101,7 @@ def make_service(home: Home, *, keys: KeyRing | None, settings: ServerSettings) 
         threads=Threads(calls=settings.call_threads, long=settings.long_threads),
         operations=Operations(kept=settings.kept_operations, metrics=metrics),
         metrics=metrics,
+        upstream=open_client(settings),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 from urllib.parse import unquote_to_bytes
 
+import httpx2
 from fastapi import Depends, FastAPI, Path, Request
 from fastapi.security import HTTPBearer
 
@@ -33,8 +35,25 @@ class Service:
     threads: Threads
     operations: Operations
     metrics: Metrics
+    upstream: httpx2.AsyncClient | None = None  # to the server behind the proxy
     stopping: bool = False
+    _endings: set[asyncio.Task[None]] = field(default_factory=set)
     _queries: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+
+    def keep(self, ending: asyncio.Task[None]) -> None:
+        """Keep what ends a request after its caller has hung up, so that stopping waits for it."""
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+
+    async def close(self) -> None:
+        """Wait for what is under way, and let go of threads and connections."""
+        self.stopping = True
+        await self.operations.stop(seconds=self.settings.stop_seconds)
+        if self._endings:
+            await asyncio.wait(self._endings)
+        await self.threads.close()
+        if self.upstream is not None:
+            await self.upstream.aclose()
 
     def known_queries(self, app: FastAPI, path: str, method: str) -> frozenset[str]:
         """Give the names of a route's query parameters, as the description has them."""
