@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test check format docs bench clean
+.PHONY: demo test check format docs bench pictures clean
 
 # The package alone: what a user has after pip install.
 .venv/installed: pyproject.toml
@@ -41,7 +41,14 @@ docs: .venv/developing
 	$(BIN)/python tools/write_dataset_card.py
 
 bench: .venv/developing
-	$(BIN)/python benchmarks/run_all.py $(if $(DATA),--data $(DATA)) --write
+	$(BIN)/python benchmarks/run_all.py $(if $(DATA),--data $(DATA)) --write --out runs/figures
+
+# The pictures of docs/benchmarks.md, from what `make bench` wrote and with --all; and how stores fare as they grow.
+pictures: .venv/developing
+	$(BIN)/scrubjay bench sizes --turns 250,1000,4000,10000 --beside mem0 --beside langgraph-store --beside naive-rag --out runs/figures/sizes.json
+	$(BIN)/scrubjay bench plot $(wildcard $(addprefix runs/figures/,$(DRAWN))) runs/figures/sizes.json --to docs/pictures
+DRAWN = retrieval-locomo.json retrieval-longmemeval.json ablation-construction.json ablation-representation.json \
+	ablation-threshold-lychee-v2.json ablation-threshold-default.json
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis memories runs

@@ -41,13 +41,13 @@ def test_replies_are_kept(tmp_path: Path) -> None:
     """A text, a value and a reply cut short are given again from the file, with what they cost, and nobody is asked."""
     with scripted_model("Yes.", '{"name": "Lisbon"}', cut_short("")) as (model, script):
         kept = KeptModel(model, open_log(tmp_path), scope="a")
-        first = [kept.complete(REQUEST, str), kept.complete(REQUEST, City)]
+        said, city = kept.complete(REQUEST, str), kept.complete(REQUEST, City)
         cut = kept.complete(replace(REQUEST, user="Porto?"), City)
         again = KeptModel(model, open_log(tmp_path), scope="a")
-        assert [again.complete(REQUEST, str), again.complete(REQUEST, City)] == first
+        assert (again.complete(REQUEST, str), again.complete(REQUEST, City)) == (said, city)
         assert again.complete(replace(REQUEST, user="Porto?"), City) == cut
         assert (len(script.prompts), again.name) == (3, model.name)
-    assert (first[0].value, first[1].value, cut.value, cut.truncated) == (
+    assert (said.value, city.value, cut.value, cut.truncated) == (
         "Yes.",
         City(name="Lisbon"),
         None,

@@ -54,7 +54,6 @@ def draw_pictures(figures: Figures, to: Path) -> list[Path]:
     except ImportError as error:
         raise MissingExtraError("matplotlib", extra="bench") from error
     mpl.use("Agg")
-    to.mkdir(parents=True, exist_ok=True)
     written = []
     with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
         for picture in PICTURES:
@@ -62,6 +61,7 @@ def draw_pictures(figures: Figures, to: Path) -> list[Path]:
             if drawn is None:
                 continue
             path = to / f"{picture.name}.png"
+            to.mkdir(parents=True, exist_ok=True)
             # no program's name or version inside, so that the same figures give the same bytes
             drawn.savefig(path, dpi=RESOLUTION, metadata={"Software": None})
             written.append(path)
@@ -156,7 +156,7 @@ def draw_categories(panel: Axes, one: RetrievalFigures) -> None:
         panel.errorbar(percent(s.mean for s in spans), heights, xerr=bounds(spans), color=colour, fmt=mark,
                        markersize=5, elinewidth=1, capsize=2, label=NAMES.get(system.system, system.system))  # fmt: skip
     panel.set_yticks(range(len(names)), names)
-    panel.invert_yaxis()
+    panel.set_ylim(len(names) - 0.5, -0.5)
     panel.set_xlim(0, 102)
     panel.set_xlabel("gold evidence within 1,000 tokens, %")
     panel.set_title(TITLES.get(one.dataset, one.dataset))
@@ -265,7 +265,7 @@ def draw_runs(
         span = run.overall.values[measure]
         colour, mark, _ = list(STYLES.values())[place % len(STYLES)]
         panel.errorbar([cost(run)], percent([span.mean]), yerr=bounds([span]), color=colour, fmt=mark, capsize=2,
-                       label=f"{run.run.system}, {TITLES.get(run.run.dataset, run.run.dataset)}")  # fmt: skip
+                       label=f"{run.run.system}, {run.run.dataset}")  # fmt: skip
     panel.set_ylim(0, 102)
     panel.grid(alpha=0.3)
 
@@ -287,9 +287,9 @@ def draw_answer_categories(figures: Figures) -> Figure | None:
         heights = [row + (place - (len(figures.runs) - 1) / 2) * 0.15 for row, _ in rows]
         spans = [span for _, span in rows]
         panel.errorbar(percent(s.mean for s in spans), heights, xerr=bounds(spans), color=colour, fmt=mark, capsize=2,
-                       label=f"{run.run.system}, {TITLES.get(run.run.dataset, run.run.dataset)}")  # fmt: skip
+                       label=f"{run.run.system}, {run.run.dataset}")  # fmt: skip
     panel.set_yticks(range(len(names)), names)
-    panel.invert_yaxis()
+    panel.set_ylim(len(names) - 0.5, -0.5)
     panel.set_xlim(0, 102)
     panel.set_xlabel(f"{measure}, %")
     panel.grid(axis="x", alpha=0.3)
