@@ -35,6 +35,7 @@ BUDGETS = (500, 1000, 2000, 4000)
 BY_CATEGORY = "R@1000tok"
 COMPARED = ("chain", "rrf", "mem0", "naive-rag")
 RESOLUTION = 110
+ASIDE = 0.006  # of the threshold
 QUALITY = ("accuracy", "f1")  # of a run's answers, the first that it has
 THOUSAND = 1000
 
@@ -192,7 +193,7 @@ def draw_threshold(figures: Figures) -> Figure | None:
         return None
     figure, (cost, found) = panels(2)
     for place, one in enumerate(shown):
-        draw_sweep(cost, found, one, style=list(STYLES.values())[place % len(STYLES)])
+        draw_sweep(cost, found, one, style=list(STYLES.values())[place % len(STYLES)], aside=place * ASIDE)
     for panel in (cost, found):
         panel.set_xlabel("boundary threshold, probability")
         panel.grid(alpha=0.3)
@@ -203,10 +204,13 @@ def draw_threshold(figures: Figures) -> Figure | None:
     return figure
 
 
-def draw_sweep(cost: Axes, found: Axes, one: AblationFigures, *, style: tuple[str, str, str]) -> None:
+def draw_sweep(
+    cost: Axes, found: Axes, one: AblationFigures, *, style: tuple[str, str, str], aside: float
+) -> None:
+    """Draw a sweep, a little aside so that intervals don't cover each other."""
     colour, mark, line = style
     name = one.preset or TITLES.get(one.dataset, one.dataset)
-    thresholds = [float(variant.variant) for variant in one.variants]
+    thresholds = [float(variant.variant) + aside for variant in one.variants]
     tokens = [variant.construction_tokens / THOUSAND for variant in one.variants]
     cost.plot(thresholds, tokens, color=colour, marker=mark, linestyle=line, label=name)
     spans = [variant.shown[f"R@{one.max_tokens}tok"] for variant in one.variants if variant.shown]
