@@ -282,7 +282,10 @@ def main() -> None:
         [sys.executable, str(ROOT / "benchmarks" / "speed.py")], check=True, capture_output=True, text=True
     ).stdout
     print(speed)
-    if arguments.write:
+    missing = SETS.keys() - MORE - paths.keys()
+    if arguments.write and missing:
+        print(f"the pages stay as they are: {', '.join(sorted(missing))} wasn't measured", file=sys.stderr)
+    elif arguments.write:
         write_pages(results, ablations, speed)
     if arguments.out is not None:
         write_files(arguments.out, results, ablations)
