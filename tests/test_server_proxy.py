@@ -65,11 +65,13 @@ def proxied(
 
 
 def ask(client: openai.OpenAI, *messages: ChatCompletionMessageParam, **options: Any) -> str | None:
-    return (
+    said = (
         client.chat.completions.create(model="served", messages=messages, **options)
         .choices[0]
         .message.content
     )
+    assert said is None or isinstance(said, str)
+    return said
 
 
 def user(text: str) -> ChatCompletionMessageParam:
