@@ -198,13 +198,15 @@ async def watch(process: subprocess.Popen[str], load: Load) -> None:
 
 
 async def ask_alone(url: str, plan: argparse.Namespace) -> Load:
-    """Have one user ask, one question after the other."""
+    """Have every memory opened, then one question asked after the other."""
     load = Load()
     async with httpx2.AsyncClient(base_url=url, timeout=GRACE) as client:
         connection = Connection(client, load, seed=1, users=plan.users)
+        for number in range(plan.users):
+            await connection.recall(f"user%20{number}")
+        load.recalls.clear()  # these read the memories from disk
         for number in range(ALONE):
-            await connection.recall(f"user%20{number % min(plan.users, 8)}")
-    load.recalls = load.recalls[ALONE // 4 :]  # the first ones read the memories
+            await connection.recall(f"user%20{number % plan.users}")
     return load
 
 
