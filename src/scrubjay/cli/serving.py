@@ -1,19 +1,23 @@
-"""Commands that serve a memory to other programs: mcp."""
+"""Commands that serve a memory to other programs: mcp, hook."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scrubjay.errors import InputError
+from scrubjay.cli import output
+from scrubjay.errors import InputError, ScrubJayError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrubjay.memory import Memory
+
+HOOK_SECONDS = 5.0  # a recall may take: somebody waits for the prompt to be sent
 
 
 def mcp(  # noqa: PLR0913 -- a command's options are its parameters
@@ -68,5 +72,39 @@ def open_to_serve(path: Path | None, *, home: Path | None, user: str | None) -> 
             yield opened
 
 
+def hook(
+    context: typer.Context,
+    *,
+    memory: Annotated[
+        Path | None,
+        typer.Option("--memory", "-m", envvar="SCRUBJAY_MEMORY", help="The memory's file, made if need be."),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(min=50, help="Length of what is added to a prompt.")] = 1000,
+    least_relevance: Annotated[
+        float, typer.Option(min=0, max=1, help="Of the best turn found; below it nothing is added.")
+    ] = 0.15,
+) -> None:
+    """Run as a hook of Claude Code: record the conversation, and recall for a start or a prompt.
+
+    Whatever goes wrong is told on standard error, with exit code 0: a hook must not hold up the agent.
+    """
+    from scrubjay.integrations.claude_code import run_hook
+    from scrubjay.integrations.earlier import Adding
+    from scrubjay.memory import Memory
+
+    if context.args:
+        output.print_note(f"scrubjay hook: left out {' '.join(context.args)}")
+    told = sys.stdin.buffer.read().decode("utf-8", "replace")
+    adding = Adding(max_tokens=max_tokens, least_relevance=least_relevance, deadline=HOOK_SECONDS)
+    try:
+        if memory is None:
+            raise InputError("say which memory: --memory FILE, or SCRUBJAY_MEMORY")
+        with Memory(memory) as opened:
+            sys.stdout.write(run_hook(opened, told, adding=adding))
+    except ScrubJayError as error:
+        output.print_note(f"scrubjay hook: {error}")
+
+
 def register(app: typer.Typer) -> None:
     app.command()(mcp)
+    app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(hook)
