@@ -290,6 +290,8 @@ def test_a_public_address_needs_a_key(tmp_path: Path, host: str) -> None:
 def test_serve_says_what_is_missing(tmp_path: Path) -> None:
     """Without a home, or without the packages of the extra, the command says what to do."""
     assert "--home" in scrubjay("serve").stderr
+    wrong = scrubjay("serve", "--home", str(tmp_path), "--rate", "often")
+    assert (wrong.returncode, "100/minute" in wrong.stderr) == (2, True)
     code = "import sys; sys.modules['fastapi'] = None\nfrom scrubjay.cli import main; main()"
     missing = subprocess.run(
         [sys.executable, "-c", code, "serve", "--home", str(tmp_path)],

@@ -8,11 +8,12 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from limits import parse
+from limits import RateLimitItem, parse
 from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from starlette.datastructures import Headers
 
+from scrubjay.errors import SettingsError
 from scrubjay.server.problems import ProblemError, render_problem
 from scrubjay.server.service import Caller
 
@@ -42,7 +43,7 @@ class Gate:
     def __init__(self, app: ASGIApp, *, keys: KeyRing | None, rate: str) -> None:
         self.app = app
         self._keys = keys
-        self._rate = parse(rate) if rate else None
+        self._rate = read_rate(rate) if rate else None
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,6 +82,14 @@ class Gate:
         raise ProblemError(
             429, "too_many_requests", f"more than {self._rate}: wait", headers={"Retry-After": str(wait)}
         )
+
+
+def read_rate(text: str) -> RateLimitItem:
+    """Read a rate such as 100/minute; raise SettingsError for what is none."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise SettingsError(f"rate: expected one such as 100/minute, found {text!r}") from error
 
 
 def stranger(scope: Scope, headers: Headers) -> Caller:

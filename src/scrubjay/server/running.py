@@ -11,7 +11,7 @@ import uvicorn
 from scrubjay.errors import InputError
 from scrubjay.llm import load_model
 from scrubjay.server.app import build_app
-from scrubjay.server.gate import is_loopback
+from scrubjay.server.gate import is_loopback, read_rate
 from scrubjay.server.observing import log_to_stderr
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def run_server(
             f"--host {host} can be reached from other machines, and there is no key: make one first with "
             f"`scrubjay keys add NAME --keys {keys.path}`, or serve on 127.0.0.1"
         )
+    if settings.rate:
+        read_rate(settings.rate)  # wrong ones are told before anything is opened
     log_to_stderr(log_content=settings.log_content)
     with ExitStack() as opened:
         opened.callback(keys.close)
