@@ -10,13 +10,14 @@ import pytest
 from qa_examples import FIRST, SECOND, write_corrections, write_locomo, write_longmemeval
 from qa_server import play, serve_play
 
+from scrubjay.bench.adapters import ADAPTERS
 from scrubjay.bench.qa.calls import Budget
 from scrubjay.bench.qa.folder import RunFolder
 from scrubjay.bench.qa.report import write_report
 from scrubjay.bench.qa.running import Finished, QaOptions, forecast, prepare_run, start_run
 from scrubjay.bench.qa.selection import QuestionChoice
 from scrubjay.bench.qa.systems import SYSTEMS
-from scrubjay.errors import FormatError, InputError, NotFoundError, SettingsError
+from scrubjay.errors import FormatError, InputError, MissingExtraError, NotFoundError, SettingsError
 from scrubjay.settings import ChatSettings
 
 if TYPE_CHECKING:
@@ -153,6 +154,11 @@ def test_longmemeval_end_to_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_system(tmp_path: Path, system: str) -> None:
     """Every system answers every question from evidence that it shows, and says what it may cost beforehand."""
+    if system in ADAPTERS:
+        try:
+            assert ADAPTERS[system].version
+        except MissingExtraError as missing:
+            pytest.skip(str(missing))
     with serve_play() as server:
         options = options_for(server, tmp_path, system=system)
         foreseen = forecast(prepare_run(options), advance=tell_nothing)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ACCURACY = "accuracy"
 SHARES = (
     ACCURACY,
+    "abstains",
     "exact",
     "cites",
 )  # of questions, with Wilson intervals; other measures have bootstrapped ones
