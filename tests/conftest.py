@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from postgres_server import fresh_database
 from small_memories import fill, open_memory
 
 if TYPE_CHECKING:
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
 
 settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of the code's
 settings.load_profile("unhurried")
+
+
+@pytest.fixture(params=["files", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Give where a home may lie: a folder that isn't there yet, and an empty database."""
+    if request.param == "files":
+        yield str(tmp_path / "home")
+    else:
+        with fresh_database() as dsn:
+            yield dsn
 
 
 @pytest.fixture

@@ -9,11 +9,18 @@ import subprocess
 import tempfile
 import time
 import uuid
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DSN = "SCRUBJAY_TEST_POSTGRES"  # of a database to use instead; a superuser's, for all tests to run
 RUN = "SCRUBJAY_TEST_RUN"  # keeps the memories of one run of the tests from those of another
@@ -105,13 +112,6 @@ class PostgresServer:
     def dsn(self, database: str = "postgres", user: str = "postgres") -> str:
         return f"postgresql://{user}@/{database}?host={self.folder}"
 
-    def make_database(self) -> str:
-        """Make an empty database; give its DSN."""
-        name = f"d{uuid.uuid4().hex}"
-        with psycopg.connect(self.dsn(), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return self.dsn(name)
-
 
 def find_binaries() -> Path:
     """Give the folder of the wheel's newest server, without importing the wheel: that makes folders of its own."""
@@ -128,8 +128,26 @@ def shared_dsn() -> str:
     if DSN not in os.environ:
         server = PostgresServer()
         atexit.register(server.remove)
-        os.environ[DSN] = server.make_database()
+        os.environ[DSN] = server.dsn()
     return os.environ[DSN]
+
+
+@contextmanager
+def fresh_database(dsn: str = "") -> Iterator[str]:
+    """Give the DSN of an empty database, dropped in the end, on a server; on the one that tests share if none is given."""
+    name = f"scrubjay_{uuid.uuid4().hex}"
+    with psycopg.connect(dsn or shared_dsn(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0")
+    try:
+        yield with_parts(dsn or shared_dsn(), dbname=name)
+    finally:
+        with psycopg.connect(dsn or shared_dsn(), autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def with_parts(dsn: str, **parts: str) -> str:
+    """Give a DSN with other parts, as a URL."""
+    return f"postgresql:///?{urlencode(conninfo_to_dict(dsn) | parts)}"
 
 
 def user_of(path: str) -> str:

@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrubjay.datatypes import NewTurn, Role
+from scrubjay.home import MemoryHome
 from scrubjay.memory import Memory
+from scrubjay.postgres_home import PostgresHome
+from scrubjay.settings import Settings
 from scrubjay.store.connection import Database
+from scrubjay.store_settings import PostgresSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -81,6 +85,14 @@ def say(memory: Memory, *texts: str, session_id: str = "monday") -> tuple[str, .
 
 def texts(memory: Memory) -> list[str]:
     return [turn.text for turn in memory.turns()]
+
+
+def open_home(place: str | Path, *, max_open: int = 16) -> MemoryHome | PostgresHome:
+    """Open the home at a folder or a database."""
+    if str(place).startswith("postgresql:"):
+        few = Settings(postgres=PostgresSettings(partitions=3, connections=4))
+        return PostgresHome(str(place), settings=few, embedder=EMBEDDER, max_open=max_open)
+    return MemoryHome(place, embedder=EMBEDDER, max_open=max_open)
 
 
 @contextmanager

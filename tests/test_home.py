@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from small_memories import EMBEDDER, PATIENCE, run_python, say, texts
+from small_memories import EMBEDDER, PATIENCE, open_home, run_python, say, texts
 
 from scrubjay.errors import InputError, NotFoundError, StoreClosedError
 from scrubjay.home import MemoryHome
@@ -65,9 +65,9 @@ def test_what_is_used_stays_open(tmp_path: Path) -> None:
                 assert texts(memory) == [f"I am {user_id}."]
 
 
-def test_a_memory_that_was_handed_out_is_kept(tmp_path: Path) -> None:
+def test_a_memory_that_was_handed_out_is_kept(place: str) -> None:
     """What `memory` gives stays open until the home is closed, whoever else is served meanwhile."""
-    with MemoryHome(tmp_path, embedder=EMBEDDER, max_open=1) as home:
+    with open_home(place, max_open=1) as home:
         alice = home.memory("alice")
         for number in range(5):
             with home.borrow(f"user-{number}") as memory:
@@ -77,24 +77,24 @@ def test_a_memory_that_was_handed_out_is_kept(tmp_path: Path) -> None:
         assert texts(alice) == ["still here"]
 
 
-def test_forgotten_while_borrowed(tmp_path: Path) -> None:
+def test_forgotten_while_borrowed(place: str) -> None:
     """A user forgotten while their memory is borrowed is gone: the borrower is told, and the next borrower starts anew."""
-    with MemoryHome(tmp_path, embedder=EMBEDDER) as home:
+    with open_home(place) as home:
         with home.borrow("alice") as memory:
             say(memory, "My secret is wolframite.")
             assert home.forget("alice")
             with pytest.raises(StoreClosedError):
                 say(memory, "lost?")
-            assert list(tmp_path.iterdir()) == []
+            assert home.users() == ()
         with home.borrow("alice") as memory:
             assert texts(memory) == []
         assert home.forget("alice")
         assert not home.forget("alice")
 
 
-def test_what_cannot_be_borrowed(tmp_path: Path) -> None:
+def test_what_cannot_be_borrowed(place: str) -> None:
     """A user who isn't there can be asked for without being made, and leaves nothing behind."""
-    with MemoryHome(tmp_path, embedder=EMBEDDER, max_open=1) as home:
+    with open_home(place, max_open=1) as home:
         for _ in range(3):
             with pytest.raises(NotFoundError, match="alice"), home.borrow("alice", create=False):
                 pass
@@ -103,22 +103,30 @@ def test_what_cannot_be_borrowed(tmp_path: Path) -> None:
             say(memory, "hello")
         assert home.users() == ("bob",)
     with pytest.raises(InputError, match="max_open"):
-        MemoryHome(tmp_path, max_open=0)
+        open_home(place, max_open=0)
 
 
-def test_closed_while_borrowed(tmp_path: Path) -> None:
-    """Closing a home closes what is in use too; nothing stays open once it is given back."""
-    home = MemoryHome(tmp_path, embedder=EMBEDDER)
+def test_closed_while_borrowed(place: str) -> None:
+    """Closing a home closes what is in use too."""
+    home = open_home(place)
     with home.borrow("alice") as memory:
         home.close()
         with pytest.raises(StoreClosedError):
             say(memory, "too late")
-    with home.borrow("alice") as again:
-        assert texts(again) == []
-    home.close()
+    with open_home(place) as again, again.borrow("alice") as memory:
+        assert texts(memory) == []
 
 
-def test_many_threads_many_users(tmp_path: Path) -> None:
+def test_a_folder_opens_again(tmp_path: Path) -> None:
+    """A home of files that was closed gives memories again, and closes them again."""
+    home = MemoryHome(tmp_path, embedder=EMBEDDER)
+    for _ in range(2):
+        with home.borrow("alice") as memory:
+            assert texts(memory) == []
+        home.close()
+
+
+def test_many_threads_many_users(place: str) -> None:
     """Threads that borrow, forget and list with far fewer places than users lose nothing that wasn't forgotten."""
     users = [f"user-{number}" for number in range(12)] + ["Ä", "a/b"]
     kept = dict.fromkeys(users, 0)
@@ -138,7 +146,7 @@ def test_many_threads_many_users(tmp_path: Path) -> None:
                     kept[user_id] += 1
                     assert all(text.startswith(f"{user_id}:") for text in texts(memory))
 
-    with MemoryHome(tmp_path, embedder=EMBEDDER, max_open=3) as home:
+    with open_home(place, max_open=3) as home:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(use, range(8)))
         for user_id in users:

@@ -17,6 +17,7 @@ from small_memories import (
     database_of,
     fill,
     finish,
+    open_home,
     open_memory,
     say,
     start,
@@ -104,33 +105,32 @@ def test_ten_thousand_ids() -> None:
     assert len({file_name(user_id).casefold() for user_id in user_ids}) == len(user_ids)
 
 
-def test_users_are_listed_by_their_ids(tmp_path: Path) -> None:
+def test_users_are_listed_by_their_ids(place: str) -> None:
     """Every id comes back from `users` as it was given, now and after reopening, and finds its own memory only."""
-    with MemoryHome(tmp_path / "home", embedder=EMBEDDER) as home:
+    with open_home(place) as home:
         assert home.users() == ()
         for user_id in ODD_IDS:
             say(home.memory(user_id), f"I am number {ODD_IDS.index(user_id)}.")
         assert home.users() == tuple(sorted(ODD_IDS))
-    with MemoryHome(tmp_path / "home") as home:
+    with open_home(place) as home:
         assert home.users() == tuple(sorted(ODD_IDS))
         for user_id in ODD_IDS:
             assert texts(home.memory(user_id, create=False)) == [f"I am number {ODD_IDS.index(user_id)}."]
             assert home.memory(user_id).owner == user_id
-    assert [found.name for found in tmp_path.iterdir()] == ["home"]
 
 
-def test_a_user_who_is_not_there(tmp_path: Path) -> None:
+def test_a_user_who_is_not_there(place: str) -> None:
     """Without `create` an unknown user is an error, and neither file nor folder is made."""
-    with MemoryHome(tmp_path / "home", embedder=EMBEDDER) as home:
+    with open_home(place) as home:
         with pytest.raises(NotFoundError, match="nobody"):
             home.memory("nobody", create=False)
         assert not home.forget("nobody")
-    assert list(tmp_path.iterdir()) == []
+    assert not Path(place).exists()
 
 
-def test_a_memory_is_opened_once(tmp_path: Path) -> None:
+def test_a_memory_is_opened_once(place: str) -> None:
     """Threads that ask for one user get the same open memory."""
-    with MemoryHome(tmp_path, embedder=EMBEDDER) as home, ThreadPoolExecutor(8) as pool:
+    with open_home(place) as home, ThreadPoolExecutor(8) as pool:
         assert len({id(memory) for memory in pool.map(home.memory, ["alice"] * 40)}) == 1
 
 
@@ -158,9 +158,9 @@ def test_forgetting_a_user_deletes_the_file(tmp_path: Path) -> None:
     assert sorted(found.name for found in tmp_path.iterdir()) == [file_name("Bob/7"), "alice.jay"]
 
 
-def hold_and_add(folder: str, link: Connection) -> None:
+def hold_and_add(place: str, link: Connection) -> None:
     """Hold a user's memory open while another process forgets the user; then go on with that user."""
-    with MemoryHome(folder, embedder=EMBEDDER) as home:
+    with open_home(place) as home:
         held = home.memory("alice")
         say(held, "My secret is wolframite.")
         link.send("held")
@@ -171,20 +171,20 @@ def hold_and_add(folder: str, link: Connection) -> None:
         say(home.memory("alice"), "A new beginning.")
 
 
-def test_forgotten_in_another_process(tmp_path: Path) -> None:
+def test_forgotten_in_another_process(place: str) -> None:
     """A user forgotten by one process is forgotten in all: none answers from the old file or writes into it."""
     here, there = PROCESSES.Pipe()
-    other = start(hold_and_add, str(tmp_path), there)
+    other = start(hold_and_add, place, there)
     assert here.poll(PATIENCE)
     assert here.recv() == "held"
-    with MemoryHome(tmp_path) as home:
+    with open_home(place) as home:
         assert home.forget("alice")
         here.send("forgotten")
         finish(other)
         assert texts(home.memory("alice", create=False)) == ["A new beginning."]
 
 
-def test_two_tenants_at_once(tmp_path: Path) -> None:
+def test_two_tenants_at_once(place: str) -> None:
     """Two users who add and ask at the same time from many threads never see a word of each other's."""
     users = {"Alice/Ä": "pistachio", "alice/ä": "wolframite"}
 
@@ -200,7 +200,7 @@ def test_two_tenants_at_once(tmp_path: Path) -> None:
                 assert other not in evidence.text
             assert all(other not in hit.turn.text for hit in memory.search(f"{word} {other}", limit=100))
 
-    with MemoryHome(tmp_path, embedder=EMBEDDER) as home:
+    with open_home(place) as home:
         with ThreadPoolExecutor(6) as pool:
             list(pool.map(use, list(users.items()) * 3))
         for user_id, word in users.items():
@@ -208,10 +208,10 @@ def test_two_tenants_at_once(tmp_path: Path) -> None:
             assert {text.split(",")[0] for text in texts(home.memory(user_id))} == {f"My word is {word}"}
 
 
-def test_names_of_columns_and_filters_are_only_text(tmp_path: Path) -> None:
+def test_names_of_columns_and_filters_are_only_text(place: str) -> None:
     """Ids and session names that look like SQL or a filter are kept and compared as text."""
     hostile = ['") or true or ("', "' OR '1'='1", "%", "_", "*", "monday' --", "monday"]
-    with MemoryHome(tmp_path, embedder=EMBEDDER) as home:
+    with open_home(place) as home:
         memory = home.memory(hostile[0])
         for name in hostile:
             memory.add({"role": "user", "content": f"said in {name}", "id": f"id {name}"}, session_id=name)

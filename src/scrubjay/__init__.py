@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scrubjay.evidence import Evidence
     from scrubjay.home import MemoryHome
     from scrubjay.memory import Memory
+    from scrubjay.postgres_home import PostgresHome
     from scrubjay.settings import Settings
 
 HOME_OF_NAME = {
@@ -33,6 +34,7 @@ HOME_OF_NAME = {
     "Memory": "scrubjay.memory",
     "MemoryHome": "scrubjay.home",
     "NewTurn": "scrubjay.datatypes",
+    "PostgresHome": "scrubjay.postgres_home",
     "Role": "scrubjay.datatypes",
     "ScrubJayError": "scrubjay.errors",
     "Session": "scrubjay.datatypes",
@@ -51,6 +53,7 @@ __all__ = [
     "Memory",
     "MemoryHome",
     "NewTurn",
+    "PostgresHome",
     "Role",
     "ScrubJayError",
     "Session",

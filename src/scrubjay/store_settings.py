@@ -16,4 +16,3 @@ class PostgresSettings:
     connect_seconds: float = 5.0  # for making a connection
     patience_seconds: float = 10.0  # a call goes on trying while the database is away
     lock_seconds: float = 30.0  # a write waits for another process's write to the same memory
-    open_memories: int = 1_000  # most that a home keeps open, each with its index

@@ -22,7 +22,9 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from scrubjay.errors import InputError, StoreClosedError, StoreUnavailableError
 from scrubjay.store.postgres.errors import AWAY, describe, is_lost, translate
 from scrubjay.store.postgres.migrating import prepare
-from scrubjay.store.postgres.values import VectorBytesLoader
+from scrubjay.store.postgres.transaction import peek
+from scrubjay.store.postgres.users import delete_memory, read_users
+from scrubjay.store.postgres.values import VectorBytesLoader, memory_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,6 +119,34 @@ class PostgresDatabase:
                 if time.monotonic() > give_up:
                     raise
                 time.sleep(RETRY_SECONDS)
+
+    def list_users(self) -> tuple[str, ...]:
+        """Give the ids of all users who have a memory here, sorted."""
+
+        def attempt() -> tuple[str, ...]:
+            with self.borrow() as connection:
+                return read_users(connection)
+
+        return self.keep_trying(attempt)
+
+    def forget_user(self, user_id: str) -> bool:
+        """Delete a user's memory with all its rows; say whether there was one."""
+        existed = self.has_memory(
+            user_id
+        )  # asked before, as a deletion whose confirmation is lost is tried again
+
+        def attempt() -> bool:
+            with self.borrow() as connection:
+                return delete_memory(connection, user_id, lock_seconds=self.settings.lock_seconds)
+
+        return self.keep_trying(attempt) or existed
+
+    def has_memory(self, user_id: str) -> bool:
+        def attempt() -> bool:
+            with self.borrow() as connection:
+                return peek(connection, memory_key(user_id)) is not None
+
+        return self.keep_trying(attempt)
 
     def close(self) -> None:
         self._pool.close()

@@ -1,0 +1,135 @@
+"""Memories of many users kept open for the next who asks: bounded, shared between threads, closed once unused."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from scrubjay.errors import InputError, StoreClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrubjay.memory import Memory
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class OpenMemory:
+    """A place for one user's memory, open or not, and who uses it."""
+
+    name: str
+    lock: threading.Lock = field(default_factory=threading.Lock)  # held while it is opened, closed or deleted
+    memory: Memory | None = None
+    borrowers: int = 0
+    pinned: bool = False  # handed out until the home is closed
+    closing: bool = False  # nobody used it for long: one borrower is about to close it
+
+
+class OpenMemories:
+    """Open memories by name, `max_open` of them at most but for those in use; the longest unused is closed first."""
+
+    def __init__(self, max_open: int) -> None:
+        if max_open < 1:
+            raise InputError(f"max_open: expected at least 1, found {max_open}")
+        self._max_open = max_open
+        self._open: dict[str, OpenMemory] = {}  # the least recently used first
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def borrow(self, name: str, open_memory: Callable[[], Memory], *, pin: bool = False) -> Iterator[Memory]:
+        """Give the memory of this name, opened if need be; it isn't closed before the block ends, or `close` if pinned."""
+        place = self._take(name)
+        try:
+            with place.lock:
+                if place.memory is not None and place.memory.is_gone:  # another process forgot the user
+                    close_place(place)
+                if place.memory is None:
+                    place.memory = open_memory()
+            place.pinned = place.pinned or pin
+            if (memory := place.memory) is None:
+                raise StoreClosedError(f"{name} was closed or forgotten just now: ask for it again")
+            yield memory
+        finally:
+            self._give_back(place)
+
+    def remove(self, name: str, remove_stored: Callable[[], bool]) -> bool:
+        """Close a memory, also where it is in use, and delete it before anybody opens it anew; say what that said."""
+        place = self._take(name)
+        try:
+            with place.lock:
+                close_place(place)
+                place.pinned = False
+                return remove_stored()
+        finally:
+            self._give_back(place)
+
+    def close(self) -> None:
+        """Close all memories, also those in use."""
+        with self._lock:
+            places = list(self._open.values())
+            self._open.clear()
+        for place in places:
+            with place.lock:
+                close_place(place)
+
+    def _take(self, name: str) -> OpenMemory:
+        """Count one more borrower; close memories that nobody uses where there are too many."""
+        with self._lock:
+            place = self._open.pop(name, None) or OpenMemory(name=name)
+            self._open[name] = place
+            place.borrowers += 1
+        self._close_idle()
+        return place
+
+    def _give_back(self, place: OpenMemory) -> None:
+        self._uncount(place)
+        self._close_idle()
+
+    def _uncount(self, place: OpenMemory, *, closing: bool = False) -> None:
+        """Count one borrower less; the last takes away a place that isn't open, or that this home has left."""
+        with self._lock:
+            place.borrowers -= 1
+            place.closing = place.closing and not closing
+            is_left = self._open.get(place.name) is not place
+            if not place.borrowers and not is_left and place.memory is None:
+                del self._open[place.name]
+        if is_left and not place.borrowers:
+            with place.lock:
+                close_place(place)
+
+    def _close_idle(self) -> None:
+        """Close as many as there are too many, of those that nobody uses.
+
+        Each stays in its place until it is closed: whoever asks for it meanwhile waits, and opens it anew.
+        """
+        for place in self._claim_idle():
+            try:
+                self._close_unused(place)
+            finally:
+                self._uncount(place, closing=True)
+
+    @staticmethod
+    def _close_unused(place: OpenMemory) -> None:
+        with place.lock:
+            if place.borrowers == 1:  # nobody but this claim
+                close_place(place)
+
+    def _claim_idle(self) -> list[OpenMemory]:
+        with self._lock:
+            too_many = sum(not place.closing for place in self._open.values()) - self._max_open
+            closable = (place for place in self._open.values() if not place.borrowers and not place.pinned)
+            idle = list(islice(closable, max(too_many, 0)))
+            for place in idle:
+                place.borrowers += 1
+                place.closing = True
+            return idle
+
+
+def close_place(place: OpenMemory) -> None:
+    """Close the memory, if it is open; hold the place's lock."""
+    memory, place.memory = place.memory, None
+    if memory is not None:
+        memory.close()
