@@ -23,6 +23,16 @@ BUSY = "is busy: another process held this memory for too long, or the server is
 AWAY = "can't be reached: check that the server runs, and its address"
 REFUSED = "refuses us: check the user, password and database of the DSN, and the role's rights"
 
+REFUSALS = (
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "not permitted to log in",
+    "permission denied",
+    '" does not exist',
+)
+"""What a server says when it refuses a connection: the driver hands on no code there, only words."""
+
 ERRORS: Mapping[str, tuple[type[StoreError], str]] = {
     "08": (StoreUnavailableError, AWAY),
     "28": (StoreAccessError, REFUSED),
@@ -53,7 +63,8 @@ def translate(error: psycopg.Error, location: str) -> StoreError:
     else:
         kind, words = (StoreError, "could not be used")
     if not state and isinstance(error, psycopg.OperationalError):
-        kind, words = StoreUnavailableError, AWAY
+        refused = any(sign in str(error) for sign in REFUSALS)
+        kind, words = (StoreAccessError, REFUSED) if refused else (StoreUnavailableError, AWAY)
     return kind(f"{location} {words} ({describe(error)})")
 
 

@@ -52,16 +52,26 @@ def create_table(name: str, columns: str, layout: Layout, *, fillfactor: int = 1
         f"FOR VALUES WITH (MODULUS {layout.partitions}, REMAINDER {number}){storage}"
         for number in range(layout.partitions)
     ]
-    return [f"{rows} PARTITION BY HASH (memory_id)", *parts, *protect(name)]
+    closed = [
+        statement for number in range(layout.partitions) for statement in force_security(f"{name}_{number}")
+    ]
+    return [f"{rows} PARTITION BY HASH (memory_id)", *parts, *protect(name), *closed]
 
 
 def protect(name: str) -> list[str]:
     """Give the second wall: whoever forgets the memory's id in a query sees nothing; superusers see all."""
     own = f"memory_id = nullif(current_setting('{SETTING}', true), '')::uuid"
     return [
+        *force_security(name),
+        f"CREATE POLICY own_memory ON scrubjay.{name} USING ({own})",
+    ]
+
+
+def force_security(name: str) -> list[str]:
+    """Show no row of a table that has no policy: so a partition is reached through its table only."""
+    return [
         f"ALTER TABLE scrubjay.{name} ENABLE ROW LEVEL SECURITY",
         f"ALTER TABLE scrubjay.{name} FORCE ROW LEVEL SECURITY",
-        f"CREATE POLICY own_memory ON scrubjay.{name} USING ({own})",
     ]
 
 

@@ -65,7 +65,7 @@ def begin(connection: Connection, key: UUID, *, lock_seconds: float | None) -> M
         if lock_seconds is None:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         else:
-            connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+            connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
             connection.execute(f"SET LOCAL lock_timeout TO {round(lock_seconds * 1000)}")
         connection.execute(f"SET LOCAL {SETTING} TO '{key}'")
         found = connection.execute(
