@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from scrubjay.bench.chains import question_of, run_chains, share_in_sight
 from scrubjay.bench.datasets import load_dataset
 from scrubjay.bench.judged import JudgedQuestion, judge_samples, run_question, score_again
 from scrubjay.bench.reliability import (
@@ -171,3 +172,36 @@ def test_the_weights_shipped_are_rounded_as_the_fit_rounds_them() -> None:
     for name in SIGNALS:
         weight = getattr(RelevanceWeights(), name)
         assert weight == round(round(weight / fitting().GRAIN) * fitting().GRAIN, 2), name
+
+
+# --- chains ---
+
+
+def test_chains_are_compared_over_the_same_questions() -> None:
+    """A setting against itself gains nothing; no anchors find nothing; all keep the budget."""
+    default = Settings().chain
+    variants = {
+        "default": default,
+        "again": replace(default),
+        "none": replace(default, anchors=0),
+        "every neighbour": replace(default, need=0.0, before=1, after=1),
+    }
+    runs = run_chains(judged(), Settings(), variants, budget=1000)
+    assert runs["default"].gain_over(runs["again"]) == (0, 0)
+    assert (runs["none"].found.sum(), runs["none"].tokens.sum(), len(runs["none"].in_sight)) == (0, 0, 0)
+    assert runs["none"].gain_over(runs["default"])[0] == pytest.approx(-runs["default"].found.mean())
+    assert runs["every neighbour"].in_sight.mean() >= runs["default"].in_sight.mean() > 0
+    answered = [each for each in judged() if each.gold.any() and not each.question.unanswerable]
+    assert {len(run.found) for run in runs.values()} == {len(answered)}
+    assert all(run.tokens.max() <= 1000 for run in runs.values())
+
+
+def test_a_question_in_sight() -> None:
+    """Words of the question count that stand in the turn itself, or in one beside it that is shown."""
+    each = next(each for each in judged() if each.gold.any())
+    row = int(each.pool[each.gold][0])
+    beside = {
+        int(row) for row in (each.found.corpus.turns.previous[row], each.found.corpus.turns.following[row])
+    }
+    assert 0 < share_in_sight(row, set(), each) <= share_in_sight(row, beside, each) <= 1
+    assert question_of(row, each, replace(Settings().chain, short_answer=0.0)) == -1

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking_examples import TALK, Said, ask
+from ranking_examples import TALK, Said, ask, tabulate
 from test_relevance import conversations, sentences
 
-from scrubjay.chain import Chain, Overlap, build_chain, spread_relevance
-from scrubjay.datatypes import LinkKind
+from scrubjay.beside import answer_shares
+from scrubjay.chain import Chain, Overlap, build_chain, odds_range, spread_relevance
+from scrubjay.datatypes import LinkKind, Purpose
 from scrubjay.errors import SettingsError
 from scrubjay.settings import CHAIN_PRESETS, ChainSettings, Settings
 
-PLAIN = ChainSettings(coverage=0, thrift=0, least_relevance=0, least_promise=0)
+PLAIN = ChainSettings(coverage=0, thrift=0, need=0, least_worth=0, least_relevance=0, least_promise=0)
 
 
 def organise(
@@ -56,8 +57,14 @@ def test_every_link_has_its_reason(turns: list[Said], question: str, chosen: Cha
         anchor = anchors[link.anchor]
         distance = int(table.position[link.row]) - int(table.position[anchor.row])
         assert table.session[link.row] == table.session[anchor.row]
-        assert -chosen.before <= distance <= chosen.after
         assert link.rank == anchor.rank
+        assert (link.purpose is None) == (link is anchor)
+        if link.purpose is Purpose.WINDOW:
+            assert -chosen.before <= distance <= chosen.after
+        elif link.purpose is Purpose.QUESTION:
+            assert distance == -1
+        elif link.purpose is Purpose.SUBJECT:
+            assert abs(distance) == 1
 
 
 def test_without_a_budget_all_candidates_are_anchors() -> None:
@@ -157,6 +164,98 @@ def test_an_anchor_whose_window_is_too_dear_comes_alone() -> None:
     assert [link.kind for link in links] == [LinkKind.ANCHOR]
 
 
+def talk_of(*said: tuple[str, str]) -> list[Said]:
+    turns = [Said(session=0, position=at, speaker=who, text=text) for at, (who, text) in enumerate(said)]
+    return [*turns, *(replace(turn, session=turn.session + 1) for turn in TALK)]
+
+
+def purposes(turns: list[Said], question: str, chosen: ChainSettings) -> dict[str, Purpose | None]:
+    return {turns[link.row].text: link.purpose for link in organise(turns, question, chosen).links}
+
+
+ASKED = ("Ana", "So what did they name him in the end, after all that?")
+NEEDED = ChainSettings(anchors=1, coverage=0, thrift=0, need=0.5, least_worth=0)
+
+
+def test_a_short_answer_brings_its_question() -> None:
+    """Where the turn before asks, and another answers in few words, the question is restored and says so."""
+    turns = talk_of(ASKED, ("Ben", "Marmalade the tomcat"), ("Ana", "I see, well then."))
+    links = organise(turns, "Marmalade tomcat", NEEDED).links
+    assert [(link.row, link.purpose, link.anchor, link.rank) for link in links] == [
+        (0, Purpose.QUESTION, 1, 1),
+        (1, None, 1, 1),
+    ]
+    assert links[0].relevance < links[1].relevance * NEEDED.need
+
+
+@pytest.mark.parametrize(
+    ("before", "speaker", "answer"),
+    [
+        ("They named him in the end, after all that.", "Ben", "Marmalade the tomcat"),
+        (ASKED[1], "Ana", "Marmalade the tomcat"),
+    ],
+    ids=["nobody asked", "the same speaker goes on"],
+)
+def test_what_reads_by_itself_comes_alone(before: str, speaker: str, answer: str) -> None:
+    """Without a question, or after one's own, an answer needs nothing before it."""
+    turns = talk_of(("Ana", before), (speaker, answer))
+    assert before not in purposes(turns, "Marmalade tomcat", NEEDED)
+
+
+def test_a_longer_answer_needs_its_question_less() -> None:
+    """Up to `short_answer` tokens it is needed; an answer of twice as many needs it half as much."""
+    table = tabulate(talk_of(ASKED, ("Ben", "word " * 38)))
+    settings = ChainSettings(short_answer=20)
+    rows = np.array([0, 1])
+    assert answer_shares(rows, table, settings).tolist() == [0, 0.5]
+    assert answer_shares(rows, table, replace(settings, short_answer=100)).tolist() == [0, 1]
+
+
+def test_a_turn_that_says_what_an_anchor_is_about_stands_beside_it() -> None:
+    """A neighbour with words of the question that its anchor lacks is restored, on either side."""
+    named, told = "About the harmonica then.", "Rosewood and brass, by Seydel, rosewood and brass."
+    for said in ((("Ana", named), ("Ben", told)), (("Ben", told), ("Ana", named))):
+        shown = purposes(talk_of(*said), "Is Ben's harmonica rosewood and brass?", NEEDED)
+        assert shown == {named: Purpose.SUBJECT, told: None}
+
+
+def test_a_likely_neighbour_is_an_anchor_of_its_own() -> None:
+    """What is likely evidence by itself needs no neighbour's probability."""
+    turns = talk_of(("Ana", "The harmonica is by Seydel"), ("Ben", "A harmonica by Seydel"))
+    free = replace(NEEDED, anchors=None)
+    assert set(purposes(turns, "harmonica Seydel", free).values()) == {None}
+
+
+def test_nothing_is_restored_that_was_ruled_out() -> None:
+    """Where only some turns are allowed, none of the others comes along."""
+    turns = talk_of(ASKED, ("Ben", "Marmalade the tomcat"))
+    allowed = np.arange(len(turns)) > 0
+    scores, table, lexical = ask(turns, "Marmalade tomcat", allowed=allowed)
+    chain = build_chain(scores, table, lexical.term_sets, NEEDED)
+    assert [link.row for link in chain.links] == [1]
+
+
+def test_a_chain_ends_where_turns_are_not_worth_their_tokens() -> None:
+    """However much room there is; and an anchor is judged by itself, before any neighbour."""
+    question = "Which class did Ana join?"
+    scores, table, _ = ask(TALK, question)
+    price = table.tokens + PLAIN.line_tokens
+    worth = scores.relevance / price
+    least = float(np.sort(worth)[len(TALK) // 2])
+    rows = {link.row for link in organise(TALK, question, replace(PLAIN, least_worth=least)).links}
+    assert rows == set(np.flatnonzero(worth >= least).tolist())
+    assert 0 < len(rows) < len(TALK)
+
+
+@given(order=st.permutations(range(4)))
+def test_sessions_may_be_written_in_any_order(order: list[int]) -> None:
+    """The same turns are chosen for the same reasons; only rows differ."""
+    turns = talk_of(ASKED, ("Ben", "Marmalade the tomcat"), ("Ana", "The class is where he sleeps."))
+    question = "Where is the class that Ana takes, and where does the tomcat sleep?"
+    shuffled = [turn for session in order for turn in turns if turn.session == session]
+    assert purposes(shuffled, question, ChainSettings()) == purposes(turns, question, ChainSettings())
+
+
 def test_nothing_fits_in_nothing() -> None:
     """No budget, no turns: an empty chain, not an error."""
     assert organise(TALK, "pottery", PLAIN, max_tokens=0).links == ()
@@ -173,10 +272,12 @@ def test_jaccard_is_shared_over_united() -> None:
 
 def test_relevance_is_spread_from_0_to_1() -> None:
     """The first candidate weighs 1, the last 0, equal ones 1."""
-    spread = spread_relevance(np.array([0.9, 0.5, 0.001], np.float32))
-    assert spread[0] == 1
-    assert spread[2] == 0
-    assert spread_relevance(np.array([0.2, 0.2], np.float32)).tolist() == [1, 1]
+    for chances, expected in (([0.9, 0.5, 0.001], [1, None, 0]), ([0.2, 0.2], [1, 1])):
+        relevance = np.array(chances, np.float32)
+        spread = spread_relevance(relevance.astype(np.float64), odds_range(relevance)).tolist()
+        assert [
+            value if known is not None else None for value, known in zip(spread, expected, strict=True)
+        ] == expected
 
 
 def test_presets_have_names() -> None:

@@ -69,7 +69,9 @@ def test_nobody_named_everybody_named(memory: Memory) -> None:
     settings = ConfidenceSettings()
     for question in ("Who plays the trombone?", "Do Lena and Piet play the trombone?"):
         evidence = ask(memory, question)
-        best = best_of(np.array([link.score for link in evidence.links], np.float32), settings.least_log_odds)
+        best = best_of(
+            np.array([link.probability for link in evidence.links], np.float32), settings.least_log_odds
+        )
         log_odds = settings.asked * best + settings.bias
         assert evidence.confidence == pytest.approx(1 / (1 + np.exp(-log_odds)), abs=1e-4)
 

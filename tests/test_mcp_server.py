@@ -117,7 +117,7 @@ def test_a_host_is_told_when_to_use_it(full_memory: Memory) -> None:
 
 
 def test_recall_gives_quoted_text_and_its_sources(full_memory: Memory) -> None:
-    """What is recalled is the evidence of `Memory.recall` with its instructions, and each turn's id, score and reason."""
+    """What is recalled is the evidence of `Memory.recall` with its instructions, and each turn's id, probability and reason."""
     evidence = full_memory.recall("Who held the ladder?")
     result = call(full_memory, "recall", question="Who held the ladder?")
     found = structure(result)

@@ -162,7 +162,7 @@ def test_who_asks_is_passed_through_the_whole_read_path(strategy: str) -> None:
             found = memory.search("Where is my wedding?", asker=asker)
             assert found[0].turn.text == WEDDINGS[place].text
             evidence = memory.recall("Where is my wedding?", asker=asker, strategy=strategy)
-            best = max(evidence.links, key=lambda link: link.score)
+            best = max(evidence.links, key=lambda link: link.probability)
             assert best.turn.text == WEDDINGS[place].text
 
 

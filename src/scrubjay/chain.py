@@ -1,7 +1,8 @@
 """READ: organise the evidence for one question into a chain of anchors and their neighbours (CoD).
 
 Anchors are chosen one by one, each for its relevance, for how little it repeats those chosen, and for the question's terms it is the
-first to cover; then the turns around each are restored. Nothing is written.
+first to cover. A turn beside an anchor that the anchor can't well be read without competes from then on with a share of the anchor's
+probability; one that is likely evidence itself is an anchor in its own right. Nothing is written.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrubjay.datatypes import LinkKind
+from scrubjay.beside import look_beside, with_neighbours
+from scrubjay.datatypes import LinkKind, Purpose
 from scrubjay.scores import relevant_rows
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ class ChainLink:
     rank: int  # of an anchor: the order in which it was chosen, from 1; of a neighbour: its anchor's
     anchor: int  # row of the anchor; an anchor's own
     relevance: float
-    new_terms: tuple[int, ...]  # places of the question's terms that no earlier anchor covers
+    new_terms: tuple[int, ...]  # places of the question's terms that nothing chosen before covers
+    purpose: Purpose | None = None  # of a neighbour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,31 +81,46 @@ def build_chain(
     budget = _Budget(most=np.inf if max_tokens is None else max_tokens, used=0, sessions=set(), rows=set())
     links: list[ChainLink] = []
     prices = (table.tokens if cost is None else cost) + settings.line_tokens
-    selection = Selection(scores, prices, term_sets, settings)
-    while settings.anchors is None or selection.chosen < settings.anchors:
-        place = selection.best(affordable=budget.most - budget.used)
-        if place is None:
-            break
-        row = int(selection.rows[place])
-        window = [*reach(row, table.previous, settings.before), *reach(row, table.following, settings.after)]
-        groups = ([row, *window], [row]) if window else ([row],)
+    selection = Selection(scores, table, prices, term_sets, settings)
+    while (place := selection.best(affordable=budget.most - budget.used)) is not None:
+        row, restored = int(selection.rows[place]), selection.restored.get(place)
+        around = () if restored else window_of(row, table, settings)
+        groups = ([row, *around], [row]) if around else ([row],)
         taken = next((group for group in groups if spend(group, budget, table, prices, settings)), None)
         if taken is None:
             selection.drop(place)
-        else:
+        elif restored is None:
             links.extend(link_anchor(taken, selection.take(place), selection.chosen, scores))
+        else:
+            links.append(link_restored(row, restored, selection.take(place), scores))
     return Chain(links=arrange(links, table), tokens=budget.used)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """Why a turn is worth restoring: for which anchor, chosen as which."""
+
+    anchor: int  # row
+    rank: int
+    purpose: Purpose
+
+
 class Selection:
-    """The candidates of one chain, and what each would add to the anchors chosen so far."""
+    """The candidates of one chain and the turns beside them, and what each would add to what is chosen so far."""
 
     def __init__(
-        self, scores: TurnScores, prices: NDArray[np.int32], term_sets: TermSets, settings: ChainSettings
+        self,
+        scores: TurnScores,
+        table: TurnTable,
+        prices: NDArray[np.int32],
+        term_sets: TermSets,
+        settings: ChainSettings,
     ) -> None:
         candidates = scores.order[: settings.candidates]
-        self.rows: Rows = relevant_rows(scores, settings)[: settings.candidates]
+        own: Rows = relevant_rows(scores, settings)[: settings.candidates]
+        self.rows: Rows = own if settings.need == 0 else with_neighbours(own, table, scores)
         self.chosen = 0
+        self.restored: dict[int, Restored] = {}
         self._settings = settings
         self._prices = prices[self.rows].astype(np.float64)
         idf = scores.channels.idf[:MASK_BITS].astype(np.float64)
@@ -111,9 +129,16 @@ class Selection:
         self._new = bits.astype(np.float64) * (idf / max(float(idf.sum()), LEAST_ODDS))
         self._similar = np.zeros(len(self.rows))
         self._sets = Overlap(term_sets(self.rows)) if settings.diversity and len(self.rows) else None
-        self._relevance = spread_relevance(scores.relevance[candidates])[: len(self.rows)]
+        self._chance = scores.relevance[self.rows].astype(np.float64)
+        scale = odds_range(scores.relevance[candidates])
+        self._relevance = spread_relevance(self._chance, scale)
+        self._beside = look_beside(self.rows, table, self._new, settings)
+        self._needed = settings.need * self._beside.share * self._chance[:, None]
+        self._needed_relevance = spread_relevance(self._needed, scale)
         self._thrift = np.maximum(self._prices, 1) ** -settings.thrift
-        self._closed = np.zeros(len(self.rows), np.bool_)
+        waits = np.arange(len(self.rows)) >= len(own)  # for an anchor that needs it, being unlikely by itself
+        self._closed = waits | (self._chance < settings.least_worth * self._prices) | (settings.anchors == 0)
+        self._settled = np.zeros(len(self.rows), np.bool_)  # taken, or too dear
         self._gain = self._weigh()
 
     def best(self, *, affordable: float) -> int | None:
@@ -123,20 +148,42 @@ class Selection:
         return place if len(self._gain) and self._gain[place] > -np.inf else None
 
     def drop(self, place: int) -> None:
-        self._closed[place] = True
+        self._settled[place] = self._closed[place] = True
         self._gain[place] = -np.inf
 
     def take(self, place: int) -> tuple[int, ...]:
-        """Make a candidate an anchor; return the places of the terms it is the first to cover."""
-        self.chosen += 1
+        """Take a candidate into the chain; return the places of the terms it is the first to cover."""
         self.drop(place)
         new = np.flatnonzero(self._new[place])
         self._new[:, new] = 0
         if self._sets is not None:
             self._similar = np.maximum(self._similar, self._sets.jaccard(place))
-        if self._sets is not None or (len(new) and self._settings.coverage):
+        needs = place not in self.restored and self._take_anchor(place)
+        if needs or self._sets is not None or (len(new) and self._settings.coverage):
             self._gain = self._weigh()
         return tuple(new.tolist())
+
+    def _take_anchor(self, place: int) -> bool:
+        """Count an anchor and offer what it can't well be read without; say whether the others' gains changed."""
+        self.chosen += 1
+        is_last = self.chosen == self._settings.anchors
+        if is_last:
+            self._closed[[other for other in range(len(self.rows)) if other not in self.restored]] = True
+        offered = self._settings.need > 0 and self._offer_neighbours(place)
+        return is_last or offered
+
+    def _offer_neighbours(self, anchor: int) -> bool:
+        offered = False
+        for side, place in enumerate(self._beside.place[anchor].tolist()):
+            chance = float(self._needed[anchor, side])
+            if place < 0 or self._settled[place] or chance <= self._chance[place]:
+                continue
+            self._chance[place], self._relevance[place] = chance, self._needed_relevance[anchor, side]
+            self._closed[place] = chance < self._settings.least_worth * self._prices[place]
+            purpose = Purpose.QUESTION if self._beside.answers[anchor, side] else Purpose.SUBJECT
+            self.restored[place] = Restored(anchor=int(self.rows[anchor]), rank=self.chosen, purpose=purpose)
+            offered = True
+        return offered
 
     def _weigh(self) -> Floats:
         weights = self._settings
@@ -168,12 +215,28 @@ class Overlap:
         return similarity
 
 
-def spread_relevance(relevance: NDArray[np.float32]) -> Floats:
-    """Spread log-odds from 0, the last candidate, to 1, the first: probabilities bunch at both ends."""
-    held = np.clip(relevance.astype(np.float64), LEAST_ODDS, 1 - np.finfo(np.float32).epsneg)
-    odds = np.log(held / (1 - held))
-    least, most = odds.min(initial=np.inf), odds.max(initial=-np.inf)
+def log_odds(chances: Floats) -> Floats:
+    held = np.clip(chances, LEAST_ODDS, 1 - np.finfo(np.float32).epsneg)
+    odds: Floats = np.log(held / (1 - held))
+    return odds
+
+
+def odds_range(relevance: NDArray[np.float32]) -> tuple[float, float]:
+    """Return the least and the greatest log-odds of candidates."""
+    odds = log_odds(relevance.astype(np.float64))
+    return float(odds.min(initial=np.inf)), float(odds.max(initial=-np.inf))
+
+
+def spread_relevance(chances: Floats, scale: tuple[float, float]) -> Floats:
+    """Spread log-odds from 0, the last candidate's, to 1, the first's: probabilities bunch at both ends."""
+    least, most = scale
+    odds = log_odds(chances)
     return (odds - least) / (most - least) if most > least else np.ones_like(odds)
+
+
+def window_of(row: int, table: TurnTable, settings: ChainSettings) -> tuple[int, ...]:
+    """Return the rows that are restored with an anchor whatever they say (CoD)."""
+    return (*reach(row, table.previous, settings.before), *reach(row, table.following, settings.after))
 
 
 def reach(row: int, towards: NDArray[np.int32], steps: int) -> list[int]:
@@ -208,7 +271,7 @@ def spend(
 def link_anchor(
     group: Sequence[int], new_terms: tuple[int, ...], rank: int, scores: TurnScores
 ) -> list[ChainLink]:
-    """Return the link of an anchor, the first of its group, and of its neighbours."""
+    """Return the link of an anchor, the first of its group, and of the window around it."""
     anchor = group[0]
     return [
         ChainLink(
@@ -218,9 +281,22 @@ def link_anchor(
             anchor=anchor,
             relevance=float(scores.relevance[row]),
             new_terms=new_terms if row == anchor else (),
+            purpose=None if row == anchor else Purpose.WINDOW,
         )
         for row in group
     ]
+
+
+def link_restored(row: int, restored: Restored, new_terms: tuple[int, ...], scores: TurnScores) -> ChainLink:
+    return ChainLink(
+        row=row,
+        kind=LinkKind.NEIGHBOUR,
+        rank=restored.rank,
+        anchor=restored.anchor,
+        relevance=float(scores.relevance[row]),
+        new_terms=new_terms,
+        purpose=restored.purpose,
+    )
 
 
 def arrange(links: Sequence[ChainLink], table: TurnTable) -> tuple[ChainLink, ...]:

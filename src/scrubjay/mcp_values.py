@@ -78,7 +78,7 @@ class TurnSource(BaseModel):
     speaker: str | None
     role: Role
     said_at: datetime | None
-    score: float = Field(description="Relevance, absolute, from 0 to 1.")
+    probability: float = Field(description="How likely the turn is evidence; calibrated.")
     reason: str
 
     @classmethod
@@ -91,7 +91,7 @@ class TurnSource(BaseModel):
             speaker=turn.speaker,
             role=turn.role,
             said_at=turn.said_at,
-            score=round(link.score, 6),
+            probability=round(link.probability, 6),
             reason=link.reason,
         )
 

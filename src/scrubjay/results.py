@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scrubjay.context import ContextItem
-from scrubjay.datatypes import ChannelScore, Hit, Link, LinkKind, RankBy
+from scrubjay.datatypes import ChannelScore, Hit, Link, LinkKind, Purpose, RankBy
 from scrubjay.scores import relevant_rows
 
 if TYPE_CHECKING:
@@ -179,18 +179,33 @@ def make_links(
                 reason=reason_of(link, terms, anchor),
                 anchor=anchor,
                 rank=link.rank,
-                score=link.relevance,
+                probability=link.relevance,
                 channels=channels[shown],
                 new_terms=terms,
                 excerpt=item.excerpt,
                 tokens=tokens,
+                purpose=link.purpose,
             )
         )
     return tuple(links)
 
 
 def reason_of(link: ChainLink, terms: tuple[str, ...], anchor: int | None) -> str:
-    if link.kind is LinkKind.NEIGHBOUR:
-        return f"beside [{anchor}]" if anchor is not None else f"beside anchor {link.rank}"
+    """Say in words why a turn is shown, and how likely it is evidence."""
     covers = f", first with {', '.join(terms)}" if terms else ""
-    return f"anchor {link.rank}, relevance {link.relevance:.2f}{covers}"
+    chance = f"{percent(link.relevance)} likely evidence"
+    if link.kind is LinkKind.ANCHOR:
+        return f"anchor {link.rank}, {chance}{covers}"
+    beside = f"[{anchor}]" if anchor is not None else f"anchor {link.rank}"
+    reasons = {
+        Purpose.QUESTION: f"the question that {beside} answers",
+        Purpose.SUBJECT: f"tells what {beside} is about",
+        Purpose.WINDOW: f"beside {beside}",
+    }
+    return f"{reasons[link.purpose or Purpose.WINDOW]}, {chance}{covers}"
+
+
+def percent(chance: float) -> str:
+    """Write a probability, so that a small one isn't none and a great one isn't certain."""
+    shown = 100 * chance
+    return f"{shown:.0f} %" if 1 <= shown < 99.5 else "< 1 %" if shown < 1 else "> 99 %"

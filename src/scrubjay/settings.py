@@ -83,14 +83,19 @@ class ChainSettings:
     diversity: float = 0.0  # weight of 1 - the greatest Jaccard similarity of its terms with an anchor's
     coverage: float = 0.05  # weight of the share of the question's IDF that it covers and no anchor does
     thrift: float = 0.1  # power of a turn's tokens that its worth is divided by: 0 looks at worth alone, 1 at worth per token
-    before: int = 0  # turns of the session restored before each anchor
+    need: float = 0.2  # of an anchor's probability, what a turn beside it counts that it can't be read without (docs/ranking.md)
+    short_answer: float = 20.0  # tokens; a longer answer can the better be read without its question
+    least_worth: float = (
+        0.00001  # probability a token; what is worth less isn't shown, however much room is left
+    )
+    before: int = 0  # turns of the session restored before each anchor, whatever they say (CoD)
     after: int = 0  # and after
     line_tokens: int = 3  # of a turn's number in the context
     header_tokens: int = 12  # of the line that opens a session in the context
 
     def hurried(self) -> Self:
         """Give what is left when the deadline has passed: the most relevant turns."""
-        return replace(self, diversity=0.0, coverage=0.0, before=0, after=0)
+        return replace(self, diversity=0.0, coverage=0.0, need=0.0, before=0, after=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +106,7 @@ class ContextSettings:
     whole_turn_tokens: int = 256  # a longer turn is shown by its best passage
 
 
-COD_CHAIN = ChainSettings(anchors=15, diversity=0.3, coverage=0.3, thrift=0.0, before=1, after=1)
+COD_CHAIN = ChainSettings(anchors=15, diversity=0.3, coverage=0.3, thrift=0.0, need=0.0, before=1, after=1)
 """Chain on Demand as its abstract has it: a fixed anchor budget and every anchor's neighbourhood."""
 
 CHAIN_PRESETS: Mapping[str, ChainSettings] = {

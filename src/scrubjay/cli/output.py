@@ -101,7 +101,7 @@ def print_evidence(evidence: Evidence, *, explain: bool) -> None:
             )
         print_table(
             f"Why: {evidence.question}",
-            ("#", "turn", "said", "why", ">score", ">lexical", ">dense", ">tokens"),
+            ("#", "turn", "said", "why", ">probability", ">lexical", ">dense", ">tokens"),
             [explained(link) for link in evidence.links],
         )
         if evidence.time_range is not None:
@@ -165,7 +165,7 @@ def explained(link: Link) -> tuple[str, ...]:
         link.turn.turn_id,
         when(link.turn),
         link.reason,
-        f"{link.score:.3f}",
+        f"{link.probability:.3f}",
         channel("lexical"),
         channel("dense"),
         str(link.tokens),

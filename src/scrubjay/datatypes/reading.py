@@ -56,7 +56,7 @@ class Hit:
 
     turn: Turn
     rank: int  # from 1
-    score: float  # relevance, absolute, in [0, 1]
+    score: float  # probability that the turn is evidence, calibrated
     channels: Mapping[str, ChannelScore]
 
 
@@ -65,6 +65,14 @@ class LinkKind(StrEnum):
 
     ANCHOR = "anchor"
     NEIGHBOUR = "neighbour"
+
+
+class Purpose(StrEnum):
+    """What a neighbour is restored for."""
+
+    QUESTION = "question"  # its anchor, a short turn, answers it
+    SUBJECT = "subject"  # it has words of the question that its anchor leaves out
+    WINDOW = "window"  # every turn so near to an anchor is restored (CoD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +85,14 @@ class Link:
     reason: str  # a sentence for a person
     anchor: int | None  # a neighbour's anchor, by number
     rank: int  # of an anchor: the order in which it was chosen, from 1; of a neighbour: its anchor's
-    score: float  # relevance, absolute, in [0, 1]
+    probability: (
+        float  # that the turn is evidence, calibrated: of those given 0.2, a fifth is (docs/ranking.md)
+    )
     channels: Mapping[str, ChannelScore]
-    new_terms: tuple[str, ...]  # the question's terms that no earlier anchor covers
+    new_terms: tuple[str, ...]  # the question's terms that nothing chosen before covers
     excerpt: tuple[int, int] | None  # the characters shown of a long turn; None where all are
     tokens: int  # of its line in the context
+    purpose: Purpose | None = None  # what a neighbour is there for; None for an anchor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,57 @@
+"""What is shown of what was found: each link with its reason in words and its probability."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrubjay import Memory, Settings
+from scrubjay.datatypes import Purpose
+from scrubjay.results import percent
+
+if TYPE_CHECKING:
+    from scrubjay.settings import ChainSettings
+
+TALK = (
+    ("Ana", "We drove to the coast and ate far too much fish."),
+    ("Ana", "And what is the name of that new colleague of yours?"),
+    ("Ben", "Marmaduke Featherstone"),
+    ("Ana", "My sister wants to paint the shed green."),
+)
+WIDE = replace(Settings().chain, need=0.0, anchors=1, before=1, after=1)
+
+
+@pytest.mark.parametrize(
+    ("chain", "purpose", "reason"),
+    [
+        (Settings().chain, Purpose.QUESTION, "the question that [{}] answers"),
+        (WIDE, Purpose.WINDOW, "beside [{}]"),
+    ],
+    ids=["needed to read", "whatever it says"],
+)
+def test_a_link_says_why_it_is_there(chain: ChainSettings, purpose: Purpose, reason: str) -> None:
+    """In words, by its purpose, and with its probability; the document has all three."""
+    settings = replace(Settings(), chain=chain)
+    with Memory(":memory:", settings=settings) as memory:
+        memory.add([{"role": "user", "name": who, "content": text} for who, text in TALK], session_id="s")
+        evidence = memory.recall("Marmaduke Featherstone", strategy="chain")
+    links = {link.turn.text: link for link in evidence.links}
+    asked, answer = links[TALK[1][1]], links[TALK[2][1]]
+    assert (asked.purpose, asked.anchor, answer.purpose) == (purpose, answer.number, None)
+    assert asked.reason.startswith(reason.format(answer.number))
+    for link in evidence.links:
+        assert f"{percent(link.probability)} likely evidence" in link.reason
+    document = evidence.to_dict()["links"]
+    assert isinstance(document, list)
+    for link, shown in zip(evidence.links, document, strict=True):
+        assert isinstance(shown, dict)
+        assert shown["probability"] == round(link.probability, 6)
+        assert shown["purpose"] == (None if link.purpose is None else link.purpose.value)
+
+
+def test_small_and_great_probabilities_stay_doubtful() -> None:
+    """Nothing is written as impossible or certain."""
+    written = {chance: percent(chance) for chance in (0.0001, 0.01, 0.123, 0.994, 0.999)}
+    assert list(written.values()) == ["< 1 %", "1 %", "12 %", "99 %", "> 99 %"]
