@@ -39,6 +39,6 @@ def recall_earlier(memory: Memory, question: str, *, session_id: str, adding: Ad
         deadline=adding.deadline,
         time_range=before if began else None,
     )
-    scores = [link.score for link in evidence.links] + [link.score for link in evidence.records]
+    scores = [link.probability for link in evidence.links] + [link.score for link in evidence.records]
     bears = max(scores, default=0.0) >= adding.least_relevance
     return evidence.messages()[0]["content"] if bears else ""

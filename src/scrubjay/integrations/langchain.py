@@ -50,7 +50,7 @@ def turn_document(link: Link) -> Document:
             "speaker": turn.speaker,
             "said_at": None if turn.said_at is None else turn.said_at.isoformat(),
             "kind": link.kind.value,
-            "score": link.score,
+            "probability": link.probability,
             "reason": link.reason,
         },
     )
