@@ -307,14 +307,14 @@ def test_a_graph_remembers_from_run_to_run(store: ScrubJayStore) -> None:
 
 
 def test_documents_say_whose_they_are(full_memory: Memory) -> None:
-    """The retriever gives the evidence's turns in its order, each with its id, score and reason."""
+    """The retriever gives the evidence's turns in its order, each with its id, probability and reason."""
     evidence = full_memory.recall("Who held the ladder?", max_tokens=150)
     documents = ScrubJayRetriever(memory=full_memory, max_tokens=150).invoke("Who held the ladder?")
     assert tuple(document.id for document in documents) == evidence.turn_ids
     by_id = {document.id: document for document in documents}
     assert by_id["kitchen:2"].page_content == "My neighbour Oleg did. He plays the bassoon, you know."
     for document, link in zip(documents, evidence.links, strict=True):
-        assert (document.metadata["score"], document.metadata["reason"]) == (link.probability, link.reason)
+        assert (document.metadata["probability"], document.metadata["reason"]) == (link.probability, link.reason)
     assert by_id["kitchen:2"].metadata["said_at"] == "2024-03-04T18:32:00+01:00"
     assert by_id["kitchen:2"].metadata["speaker"] == "Mira"
 

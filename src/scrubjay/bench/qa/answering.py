@@ -44,7 +44,7 @@ def show_turns(
             reason=f"rank {place + 1}",
             anchor=None,
             rank=place + 1,
-            score=0.0,
+            probability=0.0,
             channels={},
             new_terms=(),
             excerpt=None,
