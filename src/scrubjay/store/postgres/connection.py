@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Connection = psycopg.Connection[TupleRow]
 
-RETRY_SECONDS = 0.1
+FIRST_PAUSE = 0.005  # seconds between tries, doubled after each
+LONGEST_PAUSE = 0.2
 
 
 class PostgresDatabase:
@@ -112,13 +113,15 @@ class PostgresDatabase:
     def keep_trying(self, attempt: Callable[[], Result]) -> Result:
         """Try again for a while where the database is away; `attempt` must be safe to repeat."""
         give_up = time.monotonic() + self.settings.patience_seconds
+        pause = 0.0  # the first connection was perhaps one that lay idle while the server was started again
         while True:
             try:
                 return attempt()
             except StoreUnavailableError:
                 if time.monotonic() > give_up:
                     raise
-                time.sleep(RETRY_SECONDS)
+                time.sleep(pause)
+                pause = min(LONGEST_PAUSE, 2 * pause or FIRST_PAUSE)
 
     def list_users(self) -> tuple[str, ...]:
         """Give the ids of all users who have a memory here, sorted."""
