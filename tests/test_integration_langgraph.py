@@ -314,7 +314,10 @@ def test_documents_say_whose_they_are(full_memory: Memory) -> None:
     by_id = {document.id: document for document in documents}
     assert by_id["kitchen:2"].page_content == "My neighbour Oleg did. He plays the bassoon, you know."
     for document, link in zip(documents, evidence.links, strict=True):
-        assert (document.metadata["probability"], document.metadata["reason"]) == (link.probability, link.reason)
+        assert (document.metadata["probability"], document.metadata["reason"]) == (
+            link.probability,
+            link.reason,
+        )
     assert by_id["kitchen:2"].metadata["said_at"] == "2024-03-04T18:32:00+01:00"
     assert by_id["kitchen:2"].metadata["speaker"] == "Mira"
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from postgres_server import shared_dsn, user_of
+from postgres_server import fresh_database, shared_dsn, user_of
 from small_memories import EMBEDDER, fill, open_memory, run_python, say, texts
 
 from scrubjay.errors import InputError, NotFoundError, StoreReadOnlyError
@@ -17,8 +21,8 @@ from scrubjay.store_settings import PostgresSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+COMPARISON = Path(__file__).parents[1] / "benchmarks" / "same_ranking.py"
 SETTINGS = Settings(postgres=PostgresSettings(partitions=3, connections=3))
 QUESTIONS = ("Who plays the bassoon?", "fagot Moskau", "Where did we sleep?", "Pepper")
 
@@ -56,6 +60,21 @@ def test_the_same_memory_in_a_file_and_a_database(memory: Memory, tmp_path: Path
             ]
             assert memory.recall(question).text == in_file.recall(question).text
         assert memory.sessions() == in_file.sessions()
+
+
+def test_the_sample_ranks_alike() -> None:
+    """For every question about the sample, each hit has the turn, the rank and the scores that it has in a file."""
+    with fresh_database() as dsn:
+        done = subprocess.run(
+            [sys.executable, str(COMPARISON), "sample", "--depth", "50"],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "DATABASE_URL": dsn},
+        )
+    found = re.match(r"(\d+) questions, (\d+) hits, 0 of them different", done.stdout)
+    assert found is not None, done.stdout
+    assert (int(found[1]) > 40, int(found[2]) > 1_000) == (True, True)
 
 
 def test_vectors_come_back_bit_for_bit(tmp_path: Path) -> None:

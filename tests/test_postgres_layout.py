@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +41,7 @@ from scrubjay.store_settings import PostgresSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PAGE = Path(__file__).parents[1] / "docs" / "postgres.md"
 SMALL = PostgresSettings(partitions=4, connections=3)
 OTHER = replace(EMBEDDER, name="another", dimension=2)
 ENTRY = re.compile(
@@ -213,21 +215,16 @@ def test_the_memory_leads_every_key(database: str) -> None:
 
 
 @pytest.mark.parametrize("partitions", [0, 4])
-def test_the_second_wall(server: PostgresServer, database: str, partitions: int) -> None:
-    """A role without superpowers sees no row of a memory that its transaction hasn't named, even as the tables' owner."""
-    for role in ("owner", "app"):
-        with psycopg.connect(server.dsn(), autocommit=True) as connection:
-            connection.execute(f"DROP ROLE IF EXISTS {role}")
-            connection.execute(f"CREATE ROLE {role} LOGIN")
+def test_the_second_wall(database: str, partitions: int) -> None:
+    """With the roles that the page sets up, nobody sees a row of a memory that their transaction hasn't named, nor the tables' owner."""
+    prepare, grant = re.findall(r"```sql\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute("CREATE EXTENSION vector")
-        connection.execute("CREATE SCHEMA scrubjay AUTHORIZATION owner")
+        connection.execute(prepare)
     settings = Settings(postgres=replace(SMALL, partitions=partitions))
-    owner, app = with_parts(database, user="owner"), with_parts(database, user="app")
+    owner, app = (with_parts(database, user=f"scrubjay_{role}") for role in ("owner", "app"))
     Memory(owner, user_id="alice", settings=settings, embedder="hash:64").close()
     with psycopg.connect(owner, autocommit=True) as connection:
-        connection.execute("GRANT USAGE ON SCHEMA scrubjay TO app")
-        connection.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA scrubjay TO app")
+        connection.execute(grant)
     for user_id in ("alice", "bob"):
         with Memory(app, user_id=user_id, settings=settings, embedder="hash:64") as memory:
             say(memory, f"I am {user_id}.")
@@ -250,8 +247,8 @@ def test_the_second_wall(server: PostgresServer, database: str, partitions: int)
                 )
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("DROP SCHEMA scrubjay CASCADE")
-        connection.execute("DROP OWNED BY app, owner")
-        connection.execute("DROP ROLE app, owner")
+        connection.execute("DROP OWNED BY scrubjay_app, scrubjay_owner")
+        connection.execute("DROP ROLE scrubjay_app, scrubjay_owner")
 
 
 def deploy(dsn: str) -> None:
