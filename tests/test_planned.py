@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,9 +17,13 @@ from small_memories import EMBEDDER, fill, run_python
 from scrubjay.datatypes import DatePrecision, TimeRange
 from scrubjay.errors import QuestionError, SettingsError
 from scrubjay.memory import Memory
+from scrubjay.plan import plan_by_rules
 from scrubjay.presets import PRESETS
+from scrubjay.reading import HURRIED, LATE_RECALL, ask, read_evidence
 from scrubjay.reading_settings import ALL_CHANNELS, RecallChannel
+from scrubjay.reranking import LATE
 from scrubjay.settings import Settings
+from scrubjay.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +91,28 @@ def test_a_late_read_takes_the_chain(memory: Memory) -> None:
     evidence = memory.recall(BASSOON, now=NOW, deadline=1e-9)
     assert evidence.strategy == "chain"
     assert any("deadline" in stage.fallback for stage in evidence.trace)
+
+
+@pytest.mark.parametrize("reranker", [None, "overlap"])
+def test_wherever_time_runs_out_there_is_evidence(path: Path, reranker: str | None) -> None:
+    """A read looks at its deadline before each stage; what it then falls back to is in the trace, and keeps the budget."""
+    settings = replace(Settings(), rerank=replace(Settings().rerank, reranker=reranker))
+    told: list[tuple[str, ...]] = []
+    with recollect(path, settings) as memory:
+        for seconds in range(1, 40):
+            clock = partial(next, itertools.count(0.0))  # goes on by a second each time it is looked at
+            trace = Trace(deadline=seconds, clock=clock)
+            asked = replace(
+                ask(BASSOON, most=90, deadline=seconds, now=NOW, time_range=None, asker=None),
+                plan=plan_by_rules(BASSOON, now=NOW),
+            )
+            evidence = read_evidence(asked, memory._read_path(), trace)
+            assert "bassoon" in evidence.text
+            assert evidence.tokens <= 90
+            told.append(tuple(stage.fallback for stage in evidence.trace if stage.fallback))
+            assert (evidence.strategy == "chain") == (HURRIED in told[-1])
+    reranking = [(LATE, HURRIED)] if reranker else []
+    assert list(dict.fromkeys(told)) == [(HURRIED,), (LATE_RECALL, HURRIED), *reranking, ()]
 
 
 def test_a_model_is_asked_once(path: Path) -> None:

@@ -50,6 +50,11 @@ class Grounds:
     asker: str | None  # the name of who asks
     max_tokens: int
 
+    @property
+    def allowed(self) -> NDArray[np.bool_] | None:
+        """The turns that may count; None where all may."""
+        return None if self.narrow is None else said_within(self.corpus.turns, self.narrow)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Recalled:
@@ -82,8 +87,7 @@ class Chosen:
 def recall_plan(plan: Plan, grounds: Grounds) -> Recalled:
     """Run every route's channels."""
     preset, settings = QUESTION_PRESETS[plan.question_type], grounds.settings.reading.recall
-    table = grounds.corpus.turns
-    allowed = None if grounds.narrow is None else said_within(table, grounds.narrow)
+    table, allowed = grounds.corpus.turns, grounds.allowed
     sources = link_sources(grounds.records, table, allowed=allowed)
     limits = limits_for(grounds.max_tokens, settings, preset)
     found = tuple(find_route(route, plan, grounds, allowed) for route in plan.routes)
@@ -110,6 +114,11 @@ def chances_of(route: RouteRecall, found: Found, settings: Settings) -> NDArray[
         return np.zeros_like(route.log_odds)
     chances = 1 / (1 + np.exp(-route.log_odds))
     return np.where(chances >= settings.chain.least_relevance, chances, 0)
+
+
+def find_first_route(plan: Plan, grounds: Grounds) -> Found:
+    """Score the turns for the first route alone, which is what there is time for past the deadline."""
+    return find_route(plan.routes[0], plan, grounds, grounds.allowed)
 
 
 def find_route(route: Route, plan: Plan, grounds: Grounds, allowed: NDArray[np.bool_] | None) -> Found:

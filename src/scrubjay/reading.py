@@ -15,7 +15,7 @@ from scrubjay.dates import find_time_range
 from scrubjay.embed import count_tokens
 from scrubjay.errors import QuestionError
 from scrubjay.evidence import Evidence
-from scrubjay.planned import Grounds, queries_of, recall_plan, select_evidence
+from scrubjay.planned import Grounds, find_first_route, queries_of, recall_plan, select_evidence
 from scrubjay.planned_results import chosen_chain, chosen_records, make_record_links, record_items
 from scrubjay.question import as_seconds, read_question, require_askable, said_within
 from scrubjay.relevance import read_channels, score_turns
@@ -38,15 +38,17 @@ if TYPE_CHECKING:
 
     from scrubjay.chain import Chain
     from scrubjay.corpus import Corpus, CorpusCache
-    from scrubjay.datatypes import Hit, RankBy, TimeRange, Turn, Usage
+    from scrubjay.datatypes import Hit, RankBy, Record, TimeRange, Turn, Usage
     from scrubjay.embed import Embedder
     from scrubjay.planned import Chosen
+    from scrubjay.planned_results import ChosenRecords
     from scrubjay.record_corpus import RecordCache
     from scrubjay.routes import Plan
     from scrubjay.settings import Settings
     from scrubjay.store import RecordStore, Store
 
 HURRIED = "the deadline has passed: the most relevant turns, not organised further"
+LATE_RECALL = "the deadline has passed: the turns for the plan's first route alone, no records"
 AUTO, CHAIN, PLANNED = "auto", "chain", "planned"
 
 
@@ -111,23 +113,58 @@ def is_planned(strategy: str, path: ReadPath) -> bool:
 def read_evidence(asked: Asked, path: ReadPath, trace: Trace) -> Evidence:
     """Find and organise the evidence; where turns or records were forgotten meanwhile, find all anew."""
     while True:
-        plan = None if asked.plan is None or trace.is_late else asked.plan
-        evidence = read_chain(asked, path, trace) if plan is None else read_planned(asked, plan, path, trace)
-        if evidence is not None:
-            return evidence
+        with path.corpus.lock:
+            plan = None if trace.is_late else asked.plan
+            chosen = (
+                choose_asked(asked, path, trace) if plan is None else choose_planned(asked, plan, path, trace)
+            )
+        if isinstance(chosen, ChosenChain):
+            return show_chain(chosen, asked, path, trace)
+        if chosen is not None:
+            return show_planned(chosen, asked, path, trace)
 
 
-def read_chain(asked: Asked, path: ReadPath, trace: Trace) -> Evidence | None:
-    """Build a chain; give None where one of its turns was forgotten since it was found."""
-    settings = path.settings
-    with path.corpus.lock:
-        found = find_asked(asked, path, trace)
-        chain = organise_chain(found, settings, budget=asked.most, trace=trace)
-        turns = turns_of(found.corpus, [link.row for link in chain.links], path)
-    if turns is None:
-        return None
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChosenChain:
+    """A chain, and what its turns say."""
+
+    found: Found
+    chain: Chain
+    turns: Sequence[Turn]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChosenPlan:
+    """What a planned read chose, and what it says; the last turn of each record comes before the chain's turns."""
+
+    plan: Plan
+    chosen: Chosen
+    chain: Chain
+    held: ChosenRecords
+    turns: Sequence[Turn]
+    records: Sequence[Record]
+
+
+Choice = ChosenChain | ChosenPlan | None
+"""None where a turn or record was forgotten since it was found."""
+
+
+def choose_asked(asked: Asked, path: ReadPath, trace: Trace) -> Choice:
+    """Find turns for the question itself and build a chain; hold the corpus's lock."""
+    return choose_chain(find_asked(asked, path, trace), asked, path, trace)
+
+
+def choose_chain(found: Found, asked: Asked, path: ReadPath, trace: Trace) -> Choice:
+    """Build a chain; hold the corpus's lock."""
+    chain = organise_chain(found, path.settings, budget=asked.most, trace=trace)
+    turns = turns_of(found.corpus, [link.row for link in chain.links], path)
+    return None if turns is None else ChosenChain(found=found, chain=chain, turns=turns)
+
+
+def show_chain(chosen: ChosenChain, asked: Asked, path: ReadPath, trace: Trace) -> Evidence:
+    settings, found, chain = path.settings, chosen.found, chosen.chain
     with trace.stage("context"):
-        items = chain_items(found, chain, turns, whole_tokens=settings.context.whole_turn_tokens)
+        items = chain_items(found, chain, chosen.turns, whole_tokens=settings.context.whole_turn_tokens)
         context = render_context(items, max_tokens=asked.most, count_tokens=count_tokens)
     return Evidence(
         question=asked.question,
@@ -144,22 +181,40 @@ def read_chain(asked: Asked, path: ReadPath, trace: Trace) -> Evidence | None:
     )
 
 
-def read_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> Evidence | None:
-    """Recall by a plan's routes; give None where a turn or record was forgotten since it was found."""
-    with path.corpus.lock:
-        chosen, grounds = choose_planned(asked, plan, path, trace)
-        chain, held = chosen_chain(chosen, grounds.corpus), chosen_records(chosen)
-        rows = [*held.last_turns, *(link.row for link in chain.links)]
-        turns = turns_of(grounds.corpus, rows, path)
-        records = path.records.records_at(grounds.records.records.row[list(held.rows)].tolist())
+def choose_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> ChosenPlan | ChosenChain | None:
+    """Recall by a plan's routes and select; where time runs out, build a chain of what the first route finds.
+
+    Hold the corpus's lock.
+    """
+    grounds = read_grounds(asked, plan, path, trace)
+    if trace.is_late:
+        with trace.stage("recall", fallback=LATE_RECALL):
+            found = find_first_route(plan, grounds)
+        return choose_chain(found, asked, path, trace)
+    with trace.stage("recall"):
+        recalled = recall_plan(plan, grounds)
+    recalled = rerank_recalled(recalled, grounds, trace, turns=path.turns, records=path.records)
+    if trace.is_late:
+        return choose_chain(recalled.found[0], asked, path, trace)
+    with trace.stage("select"):
+        chosen = select_evidence(recalled, grounds)
+    chain, held = chosen_chain(chosen, grounds.corpus), chosen_records(chosen)
+    rows = [*held.last_turns, *(link.row for link in chain.links)]
+    turns = turns_of(grounds.corpus, rows, path)
+    records = path.records.records_at(grounds.records.records.row[list(held.rows)].tolist())
     if turns is None or len(records) < len(held.rows):
         return None
+    return ChosenPlan(plan=plan, chosen=chosen, chain=chain, held=held, turns=turns, records=records)
+
+
+def show_planned(plan: ChosenPlan, asked: Asked, path: ReadPath, trace: Trace) -> Evidence:
+    chosen, records = plan.chosen, plan.records
     with trace.stage("context"):
         whole, found = path.settings.context.whole_turn_tokens, chosen.recalled.found[0]
-        stated = record_items(held.picks, records, turns[: len(records)])
-        said = chain_items(found, chain, turns[len(records) :], whole_tokens=whole)
+        stated = record_items(plan.held.picks, records, plan.turns[: len(records)])
+        said = chain_items(found, plan.chain, plan.turns[len(records) :], whole_tokens=whole)
         context = render_context([*stated, *said], max_tokens=asked.most, count_tokens=count_tokens)
-    links = make_links(found, chain, said, context, records=len(stated))
+    links = make_links(found, plan.chain, said, context, records=len(stated))
     numbers = {link.turn.turn_id: link.number for link in links}
     return Evidence(
         question=asked.question,
@@ -168,18 +223,18 @@ def read_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> Evid
         text=context.text,
         tokens=context.tokens,
         max_tokens=asked.most,
-        time_range=plan.time_range,
+        time_range=plan.plan.time_range,
         trace=trace.stages,
-        records=make_record_links(chosen, held, stated, context, numbers),
-        question_type=plan.question_type.value,
+        records=make_record_links(chosen, plan.held, stated, context, numbers),
+        question_type=plan.plan.question_type.value,
         usage=asked.usage,
         confidence=confidence_of(found, path.settings),
         answerable_from=path.settings.confidence.answerable_from,
     )
 
 
-def choose_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> tuple[Chosen, Grounds]:
-    """Recall by every route of a plan and select; hold the corpus's lock."""
+def read_grounds(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> Grounds:
+    """Embed what a plan asks for and bring the columns up to date; hold the corpus's lock."""
     with trace.stage("embed"):
         asked_for = (queries_of(route, plan, asked.question) for route in plan.routes)
         queries = list(dict.fromkeys(query for of_route in asked_for for query in of_route))
@@ -187,7 +242,7 @@ def choose_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> tu
     with trace.stage("index"):
         records = path.record_corpus.current(path.records)  # before the turns: these hold all theirs
         corpus = path.corpus.current(path.turns)
-    grounds = Grounds(
+    return Grounds(
         question=asked.question,
         corpus=corpus,
         records=records,
@@ -197,11 +252,6 @@ def choose_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> tu
         asker=asked.asker,
         max_tokens=asked.most,
     )
-    with trace.stage("recall"):
-        recalled = recall_plan(plan, grounds)
-    recalled = rerank_recalled(recalled, grounds, trace, turns=path.turns, records=path.records)
-    with trace.stage("select"):
-        return select_evidence(recalled, grounds), grounds
 
 
 def search_turns(asked: Asked, path: ReadPath, *, by: RankBy) -> tuple[Hit, ...]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.intp]
 
+LATE = "the deadline has passed; the order is that of recall"
 KEPT_LOADED = 4  # rerankers a process keeps
 load_once = lru_cache(KEPT_LOADED)(load_reranker)
 
@@ -37,11 +38,17 @@ load_once = lru_cache(KEPT_LOADED)(load_reranker)
 def rerank_recalled(
     recalled: Recalled, grounds: Grounds, trace: Trace, *, turns: Store, records: RecordStore
 ) -> Recalled:
-    """Rerank every route; where the reranker fails or time is up, the order stands, and the trace says so."""
+    """Rerank every route; where the reranker fails or time is up, the order stands, and the trace says so.
+
+    A reranker has part of the time that is left: what it finds is still to be selected from.
+    """
     try:
         reranker = load_once(grounds.settings.rerank)
         if reranker is None:
             return recalled
+        if trace.is_late:
+            with trace.stage("rerank", fallback=LATE):
+                return recalled
         with trace.stage("rerank"):
             texts = Texts(grounds, turns, records)
             routes = tuple(
@@ -95,13 +102,14 @@ def reordered(
         return rows
     grounds = texts.grounds
     limit = count_results(grounds.max_tokens, grounds.settings.reading.recall)
+    left = trace.seconds_left
     found = rerank(
         query,
         shown,
         limit=limit,
         reranker=reranker,
         settings=grounds.settings.rerank,
-        deadline=trace.seconds_left,
+        deadline=None if left is None else grounds.settings.rerank.time_share * left,
     )
     return rows[list(found.order)]
 

@@ -323,6 +323,9 @@ class RerankSettings:
     pool: int = 100  # candidates of a route that are reranked (Table 14, configured reranker candidate limit)
     pool_share: int = 4  # at least so many times the results asked for (Table 14: top_k * 4)
     timeout_seconds: float = 10.0  # of scoring, where the caller names no deadline
+    time_share: float = (
+        0.9  # of the time left until the deadline, for one list's scoring; the rest is for selecting
+    )
     longest_text: int = 2_000  # characters of a candidate that are scored
     batch: int = 16  # pairs a model here scores at a time; after each it looks at the clock
     longest_reply: int = 4_000_000  # bytes of an HTTP reply

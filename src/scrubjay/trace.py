@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 from scrubjay.datatypes import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Trace:
     """The stages of one read, in the order they ran."""
 
-    def __init__(self, *, deadline: float | None = None) -> None:
+    def __init__(
+        self, *, deadline: float | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
         """Start the clock; `deadline` is in seconds from now."""
-        self._started = time.perf_counter()
+        self._clock = clock
+        self._started = clock()
         self._deadline = deadline
         self._stages: list[Stage] = []
 
@@ -30,20 +33,20 @@ class Trace:
         """How long until the deadline, 0 if it has passed; None where there is none."""
         if self._deadline is None:
             return None
-        return max(0.0, self._deadline - (time.perf_counter() - self._started))
+        return max(0.0, self._deadline - (self._clock() - self._started))
 
     @property
     def is_late(self) -> bool:
         """Whether the deadline has passed, so that a cheaper path is due."""
-        return self._deadline is not None and time.perf_counter() - self._started >= self._deadline
+        return self._deadline is not None and self._clock() - self._started >= self._deadline
 
     @contextmanager
     def stage(self, name: str, *, fallback: str = "") -> Iterator[None]:
         """Time one stage; `fallback` says which cheaper path this is, and why."""
-        started = time.perf_counter()
+        started = self._clock()
         yield
         self._stages.append(
-            Stage(name=name, milliseconds=(time.perf_counter() - started) * 1000, fallback=fallback)
+            Stage(name=name, milliseconds=(self._clock() - started) * 1000, fallback=fallback)
         )
 
 
