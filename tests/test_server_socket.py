@@ -61,7 +61,7 @@ def test_hostile_text_is_only_text(client: TestClient, text: str) -> None:
             client.post(user_path(name, "/recall"), json={"question": f"wolframite {text}"}),
             client.get(user_path(name, "/turns"), params={"session_id": text}),
             client.get(user_path(name, "/sessions")),
-            client.get(user_path(name, "/records"), params={"entity": text, "session_id": text}),
+            client.get(user_path(name, "/records"), params={"key": text, "session_id": text}),
         ]
         for answer in answers:
             assert answer.status_code == 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
@@ -15,6 +15,7 @@ from scrubjay.store.connection import Database, remove_file
 from scrubjay.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -160,6 +161,47 @@ class MemoryHome:
     def close(self) -> None:
         """Close all memories, also those in use."""
         self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class FileHome:
+    """One memory's file as a home of one user: its owner, or else the one that its name says."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        settings: Settings | None = None,
+        embedder: str | None = None,
+        model: ChatModel | None = None,
+    ) -> None:
+        """Open the memory; raise NotFoundError where there is none."""
+        self._memory = Memory(path, settings=settings, embedder=embedder, model=model, create=False)
+        self.user_id = self._memory.owner or Path(path).stem
+
+    @contextmanager
+    def borrow(self, user_id: str, *, create: bool = True) -> Iterator[Memory]:  # noqa: ARG002 -- as any Home; nobody else is taken in
+        if user_id != self.user_id:
+            raise NotFoundError(f"{self._memory.path} is the memory of {self.user_id!r}, not of {user_id!r}")
+        yield self._memory
+
+    def users(self) -> tuple[str, ...]:
+        return (self.user_id,)
+
+    def forget(self, user_id: str) -> bool:
+        """Forget everything in the memory; the file stays, for it isn't this home's to delete."""
+        with self.borrow(user_id) as memory:
+            return memory.forget(everything=True).turns > 0
+
+    def close(self) -> None:
+        self._memory.close()
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ import typer
 
 from scrubjay.cli import output
 from scrubjay.cli.options import AsJson
-from scrubjay.errors import InputError, MissingExtraError
+from scrubjay.errors import InputError, MissingExtraError, NotFoundError
 from scrubjay.server.keys import ANYBODY, KEYS_FILE, KeyRing, Right
 from scrubjay.server.settings import ServerSettings
 
@@ -95,6 +95,50 @@ def serve(  # noqa: PLR0913 -- a command's options are its parameters
     )
 
 
+def ui(
+    *,
+    memory: Annotated[
+        Path | None, typer.Option("--memory", "-m", envvar="SCRUBJAY_MEMORY", help="One memory's file.")
+    ] = None,
+    home: HomeFolder = None,
+    port: Annotated[int, typer.Option(min=1, max=65_535)] = PORT,
+    keys_file: KeysFile = None,
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser, or only say where it is.")
+    ] = True,
+) -> None:
+    """Look inside memories in a browser, on this machine alone, until Ctrl-C."""
+    from scrubjay.home import FileHome, MemoryHome
+    from scrubjay.settings import Settings
+
+    if (memory is None) == (home is None):
+        raise InputError("say what to look into: either --memory FILE or --home FOLDER")
+    if memory is not None and not memory.exists():
+        raise NotFoundError(f"there is no memory at {memory}")
+    try:
+        from scrubjay.server.running import announce_page, run_server
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("scrubjay"):
+            raise
+        raise MissingExtraError("fastapi", extra="server") from error
+    settings = Settings.from_env()
+
+    def open_home(model: ChatModel | None) -> Home:
+        if memory is not None:
+            return FileHome(memory, settings=settings, model=model)
+        return MemoryHome(home or "", settings=settings, model=model)
+
+    ring = find_keys(home, keys_file) if home or keys_file else None
+    announce_page(f"http://127.0.0.1:{port}/", open_page=open_page)
+    run_server(
+        open_home,
+        address=("127.0.0.1", port),
+        keys=ring,
+        settings=ServerSettings.from_env(),
+        memory_settings=settings,
+    )
+
+
 @keys.command("add")
 def add_key(
     name: Annotated[str, typer.Argument(help="What the key is for, to tell it from others.")],
@@ -170,4 +214,5 @@ def key_document(key: ApiKey) -> dict[str, JsonValue]:
 
 def register(app: typer.Typer) -> None:
     app.command()(serve)
+    app.command()(ui)
     app.add_typer(keys, name="keys")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import Depends, FastAPI
 
 from scrubjay import __version__
-from scrubjay.server import consolidating, health, keeping, problems, proxy, reading, turns, users
+from scrubjay.server import consolidating, health, keeping, page, problems, proxy, reading, turns, users
 from scrubjay.server.bounds import Bounds, RawPath
 from scrubjay.server.gate import Gate
 from scrubjay.server.metrics import Metrics
@@ -110,6 +110,7 @@ def add_routes(app: FastAPI) -> None:
         guards = [Depends(BEARER), Depends(refuse_unknown)]
         app.include_router(module.router, responses=problem_responses(), dependencies=guards)
     app.include_router(health.router)
+    app.include_router(page.router)
 
 
 def add_middleware(app: FastAPI, service: Service) -> None:

@@ -104,9 +104,10 @@ class ConsolidateBody(Body):
 
 
 class ForgetBody(Body):
-    """Exactly one of these."""
+    """Exactly one of the first four; with `dry_run` nothing is deleted."""
 
     turn: str | None = None
     session: str | None = None
     before: Moment = None
     everything: bool = False
+    dry_run: bool = False

@@ -11,17 +11,17 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from scrubjay.datatypes import NodeKey, NodeKind, RecordType
-from scrubjay.documents import forget_document, record_document, status_document, turn_document
+from scrubjay.documents import forget_document, node_document, record_document, status_document, turn_document
 from scrubjay.formats.export import EXPORT_VERSION, HEADER_KEY
 from scrubjay.organize import normalize_key
 from scrubjay.server.bodies import ForgetBody
-from scrubjay.server.replies import ForgetReply, Json, RecordsReply, StatusReply
+from scrubjay.server.replies import ForgetReply, Json, NodesReply, RecordsReply, StatusReply
 from scrubjay.server.service import ServiceGiven, ToForget, ToRead
 from scrubjay.server.turns import NDJSON
 
 if TYPE_CHECKING:
     from scrubjay.async_memory import AsyncMemory
-    from scrubjay.datatypes import Record
+    from scrubjay.datatypes import Node, Record
     from scrubjay.memory import Memory
 
 router = APIRouter(prefix="/v1", tags=["keeping"])
@@ -36,14 +36,16 @@ async def list_records(  # noqa: PLR0913 -- the filters of a query
     memory: ToRead,
     *,
     type: Annotated[RecordType | None, Query(description="Only of this type.")] = None,  # noqa: A002 -- the field's name
-    entity: Annotated[str | None, Query(description="Only about this person, place or thing.")] = None,
+    kind: Annotated[NodeKind, Query(description="Of the node that `key` names.")] = NodeKind.ENTITY,
+    key: Annotated[str | None, Query(description="Only those that this evidence node leads to.")] = None,
     session_id: Annotated[str | None, Query(description="Only made from turns of this session.")] = None,
     after: Annotated[int, Query(ge=0, le=1_000_000_000, description="Pass over so many.")] = 0,
     limit: Annotated[int, Query(ge=1)] = 100,
 ) -> Json:
     """List the records made of the conversation in the order they were made, each with its source turns."""
     most = min(limit, service.settings.most_listed)
-    node = None if entity is None else NodeKey(kind=NodeKind.ENTITY, key=normalize_key(entity))
+    exact = key if key is None or kind is not NodeKind.ENTITY else normalize_key(key)
+    node = None if exact is None else NodeKey(kind=kind, key=exact)
 
     def read_page(opened: Memory) -> list[Record]:
         found = opened.records.records(type=type, node=node, session_id=session_id)
@@ -52,6 +54,19 @@ async def list_records(  # noqa: PLR0913 -- the filters of a query
     records = await memory.run(read_page)
     next_page = after + most if len(records) > most else None
     return Json({"records": [record_document(record) for record in records[:most]], "next": next_page})
+
+
+@router.get("/users/{user}/nodes", response_model=NodesReply)
+async def list_nodes(
+    memory: ToRead, kind: Annotated[NodeKind | None, Query(description="Only of this kind.")] = None
+) -> Json:
+    """List evidence nodes, which records are found by: entities, topics, days, months, event frames."""
+    found = await memory.run(read_nodes, kind=kind)
+    return Json({"nodes": [node_document(node) for node in found]})
+
+
+def read_nodes(memory: Memory, *, kind: NodeKind | None) -> tuple[Node, ...]:
+    return memory.records.nodes(kind)
 
 
 @router.get("/users/{user}/status", response_model=StatusReply)
@@ -66,7 +81,11 @@ async def show_status(memory: ToRead) -> Json:
 async def forget(memory: ToForget, body: ForgetBody) -> Json:
     """Delete turns and all that was made of them, for good: one turn, a session, what was said before a time, or all."""
     report = await memory.forget(
-        turn=body.turn, session=body.session, before=body.before, everything=body.everything
+        turn=body.turn,
+        session=body.session,
+        before=body.before,
+        everything=body.everything,
+        dry_run=body.dry_run,
     )
     return Json(forget_document(report))
 

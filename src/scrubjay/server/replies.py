@@ -121,6 +121,17 @@ class RecordsReply(BaseModel):
     next: int | None
 
 
+class NodeReply(BaseModel):
+    kind: str
+    key: str
+    text: str
+    records: int
+
+
+class NodesReply(BaseModel):
+    nodes: list[NodeReply]
+
+
 class RecordLinkReply(BaseModel):
     number: int
     reason: str
@@ -138,7 +149,7 @@ class LinkReply(BaseModel):
     reason: str
     anchor: int | None
     rank: int
-    score: float
+    probability: float
     channels: dict[str, ChannelReply]
     new_terms: list[str]
     excerpt: list[int] | None

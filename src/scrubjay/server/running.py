@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import signal
+import socket
+import sys
+import threading
+import time
+import webbrowser
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     from scrubjay.settings import Settings
 
 KEEP_ALIVE_SECONDS = 30
+TRIES, TRY_SECONDS = 300, 0.1  # for the server to start
 MOST_CONNECTIONS = 1_000  # at a time; more are answered 503
 
 
@@ -31,7 +38,7 @@ def run_server(
     open_home: Callable[[ChatModel | None], Home],
     *,
     address: tuple[str, int],
-    keys: KeyRing,
+    keys: KeyRing | None,
     settings: ServerSettings,
     memory_settings: Settings,
 ) -> None:
@@ -41,16 +48,18 @@ def run_server(
     address isn't loopback and there is no key.
     """
     host, port = address
-    if not is_loopback(host) and not keys.has_keys:
+    if not is_loopback(host) and (keys is None or not keys.has_keys):
+        where = "FILE" if keys is None else keys.path
         raise InputError(
             f"--host {host} can be reached from other machines, and there is no key: make one first with "
-            f"`scrubjay keys add NAME --keys {keys.path}`, or serve on 127.0.0.1"
+            f"`scrubjay keys add NAME --keys {where}`, or serve on 127.0.0.1"
         )
     if settings.rate:
         read_rate(settings.rate)  # wrong ones are told before anything is opened
     log_to_stderr(log_content=settings.log_content)
     with ExitStack() as opened:
-        opened.callback(keys.close)
+        if keys is not None:
+            opened.callback(keys.close)
         model = load_model(memory_settings.chat) if memory_settings.chat.model else None
         if model is not None:
             opened.callback(model.close)
@@ -70,6 +79,25 @@ def run_server(
             timeout_graceful_shutdown=round(settings.stop_seconds),
             limit_concurrency=MOST_CONNECTIONS,
         )
+
+
+def announce_page(address: str, *, open_page: bool) -> None:
+    """Say where the page is, and open it in a browser, as soon as the server answers there."""
+
+    def announce() -> None:
+        port = urlsplit(address).port or 0
+        for _ in range(TRIES):
+            with socket.socket() as tried:
+                if tried.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(TRY_SECONDS)
+        else:
+            return  # the server didn't start, and says why itself
+        sys.stderr.write(f"The page is at {address} (Ctrl-C ends it)\n")
+        if open_page:
+            webbrowser.open(address)
+
+    threading.Thread(target=announce, name="scrubjay-announce", daemon=True).start()
 
 
 @contextmanager
