@@ -180,10 +180,11 @@ def test_ask(browser: Browser, home: MemoryHome, site: str) -> None:
         assert main.locator(".context pre").inner_text() == evidence.text.rstrip()
 
 
-def test_nothing_relevant(browser: Browser, site: str) -> None:
+def test_nothing_relevant(browser: Browser, home: MemoryHome, site: str) -> None:
     """That nothing is relevant is said, and is another thing than an error."""
     with looking(browser, site, quiet=False) as page:
-        main = show(page, view(site, "ask", options="q=xyzzy"))
+        home.memory("zoe")
+        main = show(page, view(site, "ask", "zoe", options="q=xyzzy"))
         main.get_by_text("Nothing in this memory is relevant").wait_for()
         page.goto(view(site, "status", "nobody"))
         page.locator("#message", has_text="nobody").wait_for()
@@ -381,16 +382,16 @@ def test_forget(browser: Browser, home: MemoryHome, site: str) -> None:
         main.get_by_role("button", name="Show what would go").click()
         main.get_by_text("Would go", exact=True).wait_for()
         assert f"turns\t{told.turns}" in main.locator("table").inner_text()
-        main.get_by_label("Session").select_option("tuesday")
+        main.locator("select").nth(1).select_option("tuesday")
         assert button.is_disabled()
-        main.get_by_label("Session").select_option("monday")
+        main.locator("select").nth(1).select_option("monday")
         main.get_by_role("button", name="Show what would go").click()
         main.get_by_text("Would go", exact=True).wait_for()
         button.click()
         main.get_by_text("Gone").wait_for()
         with home.borrow(MIRA) as memory:
             assert {turn.session_id for turn in memory.turns()} == set(EVENINGS) - {"monday"}
-        main.get_by_label("What").select_option("everything")
+        main.locator("select").nth(0).select_option("everything")
         main.get_by_role("button", name="Show what would go").click()
         page.locator("#message.bad", has_text="user id").wait_for()
         assert button.is_disabled()
