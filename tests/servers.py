@@ -125,15 +125,15 @@ class RunningServer:
 
 
 @contextmanager
-def running_server(folder: Path, *options: str, **environment: str) -> Iterator[RunningServer]:
-    """Start a server over a folder's memories on a free port, and end it if it still runs afterwards."""
+def running_server(place: Path | str, *options: str, **environment: str) -> Iterator[RunningServer]:
+    """Start a server over the memories of a folder, or a database, on a free port, and end it if it still runs afterwards."""
     command = [
         sys.executable,
         "-c",
         "from scrubjay.cli import main; main()",
         "serve",
-        "--home",
-        str(folder),
+        "--dsn" if str(place).startswith("postgresql:") else "--home",
+        str(place),
         "--port",
         "0",
         *options,

@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import numpy as np
 import pytest
 from postgres_server import fresh_database, shared_dsn, user_of
-from small_memories import EMBEDDER, fill, open_memory, run_python, say, texts
+from servers import running_server, user_path
+from small_memories import EMBEDDER, PATIENCE, fill, open_memory, run_python, say, texts
 
 from scrubjay.errors import InputError, NotFoundError, StoreReadOnlyError
 from scrubjay.memory import Memory
@@ -162,3 +164,24 @@ except MissingExtraError as error:
     print(error)
 """
     assert 'pip install "scrubjay[postgres]"' in run_python(code).stdout
+
+
+def test_two_servers_over_one_database(tmp_path: Path) -> None:
+    """What one server was told the other finds at once, and a user forgotten by one is forgotten by both."""
+    keys = ("--keys", str(tmp_path / "keys.db"))
+    with (
+        fresh_database() as dsn,
+        running_server(dsn, *keys) as one,
+        running_server(dsn, *keys) as other,
+        httpx.Client(timeout=PATIENCE) as client,
+    ):
+        for number, server in enumerate((one, other, one), start=1):
+            body = {"session_id": "s", "turns": [{"role": "user", "content": f"My kayak number {number}."}]}
+            assert client.post(server.url + user_path("alice", "/turns"), json=body).json()["added"] == 1
+            for asked in (one, other):
+                found = client.post(asked.url + user_path("alice", "/recall"), json={"question": "kayak"})
+                assert len(found.json()["links"]) == number
+        assert client.delete(other.url + user_path("alice")).json()["forgotten"]
+        for asked in (one, other):
+            assert client.get(asked.url + user_path("alice", "/sessions")).status_code == 404
+            assert client.get(f"{asked.url}/v1/users").json()["users"] == []

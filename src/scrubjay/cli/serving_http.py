@@ -14,10 +14,13 @@ from scrubjay.server.keys import ANYBODY, KEYS_FILE, KeyRing, Right
 from scrubjay.server.settings import ServerSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrubjay.datatypes import JsonValue
     from scrubjay.home import Home
     from scrubjay.llm import ChatModel
     from scrubjay.server.keys import ApiKey
+    from scrubjay.settings import Settings
 
 PORT = 8420
 RATE = ServerSettings().rate
@@ -46,6 +49,14 @@ def find_keys(home: Path | None, file: Path | None) -> KeyRing:
 def serve(  # noqa: PLR0913 -- a command's options are its parameters
     *,
     home: HomeFolder = None,
+    dsn: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SCRUBJAY_DSN",
+            help="Or the database of memories, with --keys; any number of servers may share it.",
+            show_default=False,
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="Other than loopback only where a key exists.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535)] = PORT,
     keys_file: KeysFile = None,
@@ -67,17 +78,11 @@ def serve(  # noqa: PLR0913 -- a command's options are its parameters
     """Serve memories over HTTP until Ctrl-C; the model is that of SCRUBJAY_MODEL."""
     from dataclasses import replace
 
-    from scrubjay.home import MemoryHome
     from scrubjay.settings import Settings
 
-    if home is None:
-        raise InputError("say which memories to serve: --home FOLDER")
     ring, settings = find_keys(home, keys_file), Settings.from_env()
     served = ServerSettings.from_env()
-
-    def open_home(model: ChatModel | None) -> Home:
-        return MemoryHome(home, settings=settings, embedder=embedder, model=model, max_open=max_open)
-
+    open_home = home_opener(home, dsn, settings, embedder=embedder, max_open=max_open)
     try:
         from scrubjay.server.running import run_server
     except ModuleNotFoundError as error:
@@ -137,6 +142,24 @@ def ui(
         settings=ServerSettings.from_env(),
         memory_settings=settings,
     )
+
+
+def home_opener(
+    home: Path | None, dsn: str | None, settings: Settings, *, embedder: str | None, max_open: int
+) -> Callable[[ChatModel | None], Home]:
+    """Give what opens a folder's memories, or a database's."""
+    from scrubjay.home import MemoryHome
+    from scrubjay.postgres_home import PostgresHome
+
+    if dsn is not None and home is None:
+        return lambda model: PostgresHome(
+            dsn, settings=settings, embedder=embedder, model=model, max_open=max_open
+        )
+    if home is not None and dsn is None:
+        return lambda model: MemoryHome(
+            home, settings=settings, embedder=embedder, model=model, max_open=max_open
+        )
+    raise InputError("say which memories to serve: --home FOLDER, or --dsn ADDRESS, not both")
 
 
 @keys.command("add")

@@ -29,6 +29,7 @@ STATUS: Mapping[type[errors.ScrubJayError], int] = {
     errors.StoreError: 500,
     errors.StoreBusyError: 503,
     errors.StoreClosedError: 503,  # forgotten just now: asked again, it is there anew, or not at all
+    errors.StoreUnavailableError: 503,
     errors.StoreReadOnlyError: 503,
     errors.StoreFullError: 507,
     errors.LeaseLostError: 409,
@@ -49,6 +50,7 @@ WORDS: Mapping[type[errors.ScrubJayError], str] = {
     errors.StoreError: "the memory can't be used as it is: the server's log says why",
     errors.StoreBusyError: "the memory is being written by another process: try again",
     errors.StoreClosedError: "the memory was forgotten or closed meanwhile: try again",
+    errors.StoreUnavailableError: "the database of memories can't be reached: try again",
     errors.StoreReadOnlyError: "the memory can't be written: the server's log says why",
     errors.StoreFullError: "the server's disk is full",
     errors.EmbedderMismatchError: "the memory was made with another embedder than the server's",
