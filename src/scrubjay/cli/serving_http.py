@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,16 @@ def find_keys(home: Path | None, file: Path | None) -> KeyRing:
     return KeyRing(home / KEYS_FILE)
 
 
+def require_server() -> None:
+    """Raise MissingExtraError where what a server needs isn't installed."""
+    try:
+        import_module("scrubjay.server.running")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("scrubjay"):
+            raise
+        raise MissingExtraError("fastapi", extra="server") from error
+
+
 def serve(  # noqa: PLR0913 -- a command's options are its parameters
     *,
     home: HomeFolder = None,
@@ -83,12 +94,9 @@ def serve(  # noqa: PLR0913 -- a command's options are its parameters
     ring, settings = find_keys(home, keys_file), Settings.from_env()
     served = ServerSettings.from_env()
     open_home = home_opener(home, dsn, settings, embedder=embedder, max_open=max_open)
-    try:
-        from scrubjay.server.running import run_server
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("scrubjay"):
-            raise
-        raise MissingExtraError("fastapi", extra="server") from error
+    require_server()
+    from scrubjay.server.running import run_server
+
     run_server(
         open_home,
         address=(host, port),
@@ -120,12 +128,9 @@ def ui(
         raise InputError("say what to look into: either --memory FILE or --home FOLDER")
     if memory is not None and not memory.exists():
         raise NotFoundError(f"there is no memory at {memory}")
-    try:
-        from scrubjay.server.running import announce_page, run_server
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("scrubjay"):
-            raise
-        raise MissingExtraError("fastapi", extra="server") from error
+    require_server()
+    from scrubjay.server.running import announce_page, run_server
+
     settings = Settings.from_env()
 
     def open_home(model: ChatModel | None) -> Home:
