@@ -8,17 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from commands import Output, command_runner
 from models import serve_tiny_model
 from qa_examples import write_corrections, write_locomo
 from qa_server import serve_play
 
 from scrubjay.bench.qa.running import QaOptions, prepare_run, start_run
 from scrubjay.bench.qa.selection import QuestionChoice
-from scrubjay.cli import main
 from scrubjay.cli.consolidating import INTERRUPTED
 from scrubjay.settings import ChatSettings
 
@@ -31,28 +31,9 @@ if TYPE_CHECKING:
 PATIENCE = 120  # seconds on a busy machine
 
 
-@dataclass(frozen=True)
-class Output:
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Output]:
-    for name in ("SCRUBJAY_MODEL", "SCRUBJAY_BASE_URL", "SCRUBJAY_API_KEY", "SCRUBJAY_JUDGE_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COLUMNS", "250")
-
-    def run_command(*arguments: str | Path) -> Output:
-        monkeypatch.setattr(sys, "argv", ["scrubjay", "bench", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        code = ended.value.code
-        return Output(code=code if isinstance(code, int) else 0, out=printed.out, err=printed.err)
-
-    return run_command
+    return command_runner(monkeypatch, capsys, "bench", columns=250)
 
 
 @pytest.fixture

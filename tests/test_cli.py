@@ -5,51 +5,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import typer.main
+from commands import Output, command_runner
 
 from scrubjay import Memory
 from scrubjay.bench.datasets import sample_path
-from scrubjay.cli import app, main
+from scrubjay.cli import app
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@dataclass(frozen=True)
-class Output:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> list[dict[str, object]]:
-        """The JSON printed."""
-        found = json.loads(self.out)
-        return found if isinstance(found, list) else [found]
-
-
-Run = "Callable[..., Output]"
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Output]:
-    monkeypatch.delenv("SCRUBJAY_MEMORY", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run_command(*arguments: str | Path) -> Output:
-        monkeypatch.setattr(sys, "argv", ["scrubjay", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        code = ended.value.code
-        return Output(code=code if isinstance(code, int) else 0, out=printed.out, err=printed.err)
-
-    return run_command
+    return command_runner(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="module")

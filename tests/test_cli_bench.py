@@ -4,43 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import threading
-from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
-
-from scrubjay.cli import main
+from commands import Output, command_runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 
-@dataclass(frozen=True)
-class Output:
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Output]:
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run_command(*arguments: str | Path) -> Output:
-        monkeypatch.setattr(sys, "argv", ["scrubjay", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:  # noqa: PT012 -- some commands end without one
-            main()
-            sys.exit(0)
-        printed = capsys.readouterr()
-        code = ended.value.code
-        return Output(code=code if isinstance(code, int) else 0, out=printed.out, err=printed.err)
-
-    return run_command
+    return command_runner(monkeypatch, capsys)
 
 
 def test_ablation(run: Callable[..., Output], tmp_path: Path) -> None:

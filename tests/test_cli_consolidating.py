@@ -8,15 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from commands import Output, command_runner
 from models import Answer, serve
 from scribes import Scribe, open_eager, states
 from small_memories import SPRING, fill, open_memory, say
 
-from scrubjay.cli import main
 from scrubjay.cli.consolidating import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -33,29 +32,9 @@ GOOD = Answer(
 )
 
 
-@dataclass(frozen=True)
-class Output:
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Output]:
-    for name in ("SCRUBJAY_MEMORY", "SCRUBJAY_MODEL", "SCRUBJAY_BASE_URL", "SCRUBJAY_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run_command(*arguments: str | Path) -> Output:
-        monkeypatch.setattr(sys, "argv", ["scrubjay", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:  # noqa: PT012 -- some commands end without one
-            main()
-            sys.exit(0)
-        printed = capsys.readouterr()
-        code = ended.value.code
-        return Output(code=code if isinstance(code, int) else 0, out=printed.out, err=printed.err)
-
-    return run_command
+    return command_runner(monkeypatch, capsys)
 
 
 @pytest.fixture
