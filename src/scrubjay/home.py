@@ -8,9 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
-from scrubjay.errors import InputError, NotFoundError
+from scrubjay.errors import NotFoundError
 from scrubjay.memory import OWNER, Memory
-from scrubjay.open_memories import OpenMemories
+from scrubjay.open_memories import OpenMemories, owned_by, require_user
 from scrubjay.store.connection import Database, remove_file
 from scrubjay.store.sqlite import SqliteStore
 
@@ -35,8 +35,7 @@ HASHED = "_"  # what a hashed name begins with, and a plain one can't
 
 def file_name(user_id: str) -> str:
     """Give the file name of a user's memory; no two ids share one, and none leaves the folder."""
-    if not isinstance(user_id, str) or not user_id:
-        raise InputError(f"a user id is text that isn't empty, found {user_id!r}")
+    require_user(user_id)
     if is_plain(user_id):
         return user_id + SUFFIX
     return f"{HASHED}{sha256(user_id.encode('utf-8', 'surrogatepass')).hexdigest()}{SUFFIX}"
@@ -124,13 +123,7 @@ class MemoryHome:
             raise NotFoundError(f"{self.folder} has no memory of user {user_id!r}")
         self.folder.mkdir(parents=True, exist_ok=True)
         memory = Memory(path, settings=self._settings, embedder=self._embedder, model=self._model)
-        try:
-            if memory.owner is None:
-                memory.set_owner(user_id)
-        except BaseException:
-            memory.close()
-            raise
-        return memory
+        return owned_by(memory, user_id)
 
     def users(self) -> tuple[str, ...]:
         """Give the ids of all users who have a memory here, sorted."""

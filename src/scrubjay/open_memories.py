@@ -16,6 +16,23 @@ if TYPE_CHECKING:
     from scrubjay.memory import Memory
 
 
+def require_user(user_id: object) -> None:
+    """Raise InputError for what can't be a user's id."""
+    if not isinstance(user_id, str) or not user_id:
+        raise InputError(f"a user id is text that isn't empty, found {user_id!r}")
+
+
+def owned_by(memory: Memory, user_id: str) -> Memory:
+    """Give a memory that was just opened, as its user's where it is new; it is closed where that fails."""
+    try:
+        if memory.owner is None:
+            memory.set_owner(user_id)
+    except BaseException:
+        memory.close()
+        raise
+    return memory
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class OpenMemory:
     """A place for one user's memory, open or not, and who uses it."""

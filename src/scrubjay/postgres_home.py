@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from scrubjay.errors import InputError
 from scrubjay.memory import Memory
-from scrubjay.open_memories import OpenMemories
+from scrubjay.open_memories import OpenMemories, owned_by, require_user
 from scrubjay.settings import Settings
 from scrubjay.store.postgres import open_database, stores_of
 
@@ -63,13 +62,7 @@ class PostgresHome:
     def _open_memory(self, user_id: str, *, create: bool) -> Memory:
         stores = stores_of(self._database, user_id, create=create, owns_database=False)
         memory = Memory(stores, settings=self._settings, embedder=self._embedder, model=self._model)
-        try:
-            if memory.owner is None:
-                memory.set_owner(user_id)
-        except BaseException:
-            memory.close()
-            raise
-        return memory
+        return owned_by(memory, user_id)
 
     def users(self) -> tuple[str, ...]:
         """Give the ids of all users who have a memory here, sorted."""
@@ -95,8 +88,3 @@ class PostgresHome:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def require_user(user_id: object) -> None:
-    if not isinstance(user_id, str) or not user_id:
-        raise InputError(f"a user id is text that isn't empty, found {user_id!r}")
