@@ -85,10 +85,16 @@ async function show() {
   }
 }
 
-async function welcome() {
+/** List the users whom the key is for, and offer them where one is written. */
+async function listUsers() {
   const { users } = await call("users");
-  if (users.length === 1) location.replace(address(users[0], "ask"));
   document.getElementById("users").replaceChildren(...users.map((user) => make("option", { value: user })));
+  return users;
+}
+
+async function welcome() {
+  const users = await listUsers();
+  if (users.length === 1) location.replace(address(users[0], "ask"));
   const list = users.map((user) => make("li", {}, make("a", { href: address(user, "ask"), dir: "auto" }, user)));
   return make("section", {}, make("h2", {}, "Whose memory?"),
     users.length ? make("ul", { class: "users" }, list) : make("p", {}, "There is no memory here yet: one is made when the first turn is added."));
@@ -100,6 +106,4 @@ document.getElementById("whose").addEventListener("submit", (event) => {
 });
 addEventListener("hashchange", () => show().catch(tell));
 show().catch(tell);
-call("users").then(({ users }) => {
-  document.getElementById("users").replaceChildren(...users.map((user) => make("option", { value: user })));
-}).catch((error) => { if (!(error instanceof Problem)) throw error; }); // a key for some users may not list them all
+if (readAddress().user) listUsers().catch(tell); // without one, the welcome lists them
