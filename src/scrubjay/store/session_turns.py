@@ -12,7 +12,7 @@ from scrubjay.store import rows
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,17 +43,34 @@ def read_open_turns(
         ).fetchall()
     )
     indexed = [read_indexed_turn(connection, row[0], row[2], row[3:]) for row in found]
+    session = StoredSession(session_id=session_id, segmenter=segmenter, reasons=reasons)
+    return part_turns(session, found, indexed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSession:
+    """A session as a store keeps it, without its turns."""
+
+    session_id: str
+    segmenter: str
+    reasons: Mapping[int, str]  # each segment's row → why it closed
+
+
+def part_turns(
+    session: StoredSession, found: Sequence[rows.SqlRow], indexed: Sequence[IndexedTurn]
+) -> OpenTurns:
+    """Part a session's turns into those in segments and those in none; rows begin with the turn's and its segment's."""
     segment_of = {
         turn.turn.turn_id: row[1] for row, turn in zip(found, indexed, strict=True) if row[1] is not None
     }
     last_turn = {segment: turn_id for turn_id, segment in segment_of.items()}
     return OpenTurns(
-        session_id=session_id,
-        segmenter=segmenter,
+        session_id=session.session_id,
+        segmenter=session.segmenter,
         rows=tuple(row[0] for row in found if row[1] is None),
         turns=tuple(turn for turn in indexed if turn.turn.turn_id not in segment_of),
         past=tuple(turn for turn in indexed if turn.turn.turn_id in segment_of),
-        closed={turn_id: BoundaryReason(reasons[segment]) for segment, turn_id in last_turn.items()},
+        closed={turn_id: BoundaryReason(session.reasons[segment]) for segment, turn_id in last_turn.items()},
     )
 
 

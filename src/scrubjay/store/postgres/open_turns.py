@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrubjay.datatypes import BoundaryReason, OpenTurns
 from scrubjay.store import rows
 from scrubjay.store.postgres.values import decode_vectors, digest, from_sql_text, read_turn
 from scrubjay.store.postgres.writing import OF_TURN
-from scrubjay.store.session_turns import StoredIndex, index_turn
+from scrubjay.store.session_turns import StoredIndex, StoredSession, index_turn, part_turns
 
 if TYPE_CHECKING:
-    from scrubjay.datatypes import IndexedTurn
+    from scrubjay.datatypes import IndexedTurn, OpenTurns
     from scrubjay.store.postgres.transaction import Transaction
 
 
@@ -40,18 +39,8 @@ def read_open_turns(transaction: Transaction, session_id: str) -> OpenTurns:
         )
     )
     indexed = index_turns(transaction, found, session_row=session_row)
-    segment_of = {
-        turn.turn.turn_id: row[1] for row, turn in zip(found, indexed, strict=True) if row[1] is not None
-    }
-    last_turn = {segment: turn_id for turn_id, segment in segment_of.items()}
-    return OpenTurns(
-        session_id=session_id,
-        segmenter=segmenter,
-        rows=tuple(row[0] for row in found if row[1] is None),
-        turns=tuple(turn for turn in indexed if turn.turn.turn_id not in segment_of),
-        past=tuple(turn for turn in indexed if turn.turn.turn_id in segment_of),
-        closed={turn_id: BoundaryReason(reasons[segment]) for segment, turn_id in last_turn.items()},
-    )
+    session = StoredSession(session_id=session_id, segmenter=segmenter, reasons=reasons)
+    return part_turns(session, found, indexed)
 
 
 def index_turns(transaction: Transaction, found: list[rows.SqlRow], *, session_row: int) -> list[IndexedTurn]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from scrubjay.datatypes import (
-    BoundaryReason,
     EncodingProgress,
     LeasedSegment,
     ReferenceContext,
@@ -16,7 +14,7 @@ from scrubjay.datatypes import (
 from scrubjay.store import rows
 from scrubjay.store.postgres.values import digest, from_sql_text, read_turn
 from scrubjay.store.postgres.writing import OF_TURN
-from scrubjay.store.segments import count_states
+from scrubjay.store.segments import count_states, read_segment
 
 if TYPE_CHECKING:
     from scrubjay.store.postgres.transaction import Transaction
@@ -123,35 +121,11 @@ def read_segments(
         session=None if session_id is None else digest(session_id),
         state=None if state is None else state.value,
     )
-    return tuple(read_segment(row) for row in found)
+    return tuple(read_coded_segment(row) for row in found)
 
 
-def read_segment(row: rows.SqlRow) -> Segment:
-    (
-        segment_row,
-        session_id,
-        number,
-        state,
-        reason,
-        probability,
-        signals,
-        attempts,
-        error,
-        updated_at,
-        tokens,
-        turn_ids,
-    ) = row
-    return Segment(
-        segment_row=segment_row,
-        session_id=from_sql_text(session_id),
-        number=number,
-        state=SegmentState(state),
-        reason=BoundaryReason(reason),
-        probability=probability,
-        signals=json.loads(signals),
-        tokens=tokens,
-        turn_ids=tuple(from_sql_text(turn_id) for turn_id in turn_ids),
-        attempts=attempts,
-        last_error=from_sql_text(error),
-        updated_at=rows.from_microseconds(updated_at),
-    )
+def read_coded_segment(row: rows.SqlRow) -> Segment:
+    """Read a segment whose texts hold the escapes of what PostgreSQL refuses."""
+    segment_row, session_id, *columns, error, updated_at, tokens, turn_ids = row
+    decoded = (segment_row, from_sql_text(session_id), *columns, from_sql_text(error), updated_at, tokens)
+    return read_segment(decoded, [from_sql_text(turn_id) for turn_id in turn_ids])
