@@ -64,3 +64,26 @@ def test_no_blanket_except() -> None:
                 node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"}
             ):
                 assert any(isinstance(inner, ast.Raise) for inner in ast.walk(node)), f"{path}:{node.lineno}"
+
+
+def test_no_conflict_marks() -> None:
+    """No file holds what a merge leaves where two changes met."""
+    root = PACKAGE.parents[1]
+    pages = [
+        path
+        for pattern in (
+            "*.md",
+            "docs/*.md",
+            "datasets/*",
+            "src/**/*",
+            "tests/*.py",
+            "tools/*.py",
+            "benchmarks/*.py",
+        )
+        for path in root.glob(pattern)
+        if path.is_file()
+    ]
+    assert pages
+    for path in pages:
+        lines = path.read_bytes().splitlines()
+        assert not [line for line in lines if line.startswith((b"<<<<<<< ", b">>>>>>> "))], path
