@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,19 +58,23 @@ def judge_samples(
 ) -> Iterator[JudgedQuestion]:
     """Fill a memory with each conversation and read its questions against it, those without an answer too.
 
-    With `strangers`, those of the next conversation as well, which nothing in this one answers. Questions that may
-    know only some sessions are left out: a memory that grows can't be kept.
+    With `strangers`, those of the next conversation as well, which nothing in this one answers. A question is read
+    when the memory holds what it may know and no more.
     """
     for place, sample in enumerate(samples):
         asked = [*sample.questions]
         if strangers:
             asked += map(estrange, samples[(place + 1) % len(samples)].questions)
         whole = len(sample.conversation.sessions)
-        known = [question for question in asked if known_sessions(question, whole) == whole]
-        corpus, turn_ids = fill_corpus(sample, embedder=embedder, settings=settings)
-        for question in known:
-            found = find_for(question, corpus, embedder=embedder, settings=settings)
-            yield judge_question(question, found, turn_ids, memory=sample.sample, settings=settings.relevance)
+        by_known = sorted(asked, key=lambda question: known_sessions(question, whole))
+        with filling(embedder, settings) as memory:
+            for known, questions in groupby(by_known, key=lambda question: known_sessions(question, whole)):
+                corpus, turn_ids = memory.hold(sample, known)
+                for question in questions:
+                    found = find_for(question, corpus, embedder=embedder, settings=settings)
+                    yield judge_question(
+                        question, found, turn_ids, memory=sample.sample, settings=settings.relevance
+                    )
 
 
 def estrange(question: BenchQuestion) -> BenchQuestion:
@@ -81,19 +87,51 @@ def fill_corpus(
     sample: BenchSample, *, embedder: Embedder, settings: Settings
 ) -> tuple[Corpus, tuple[str, ...]]:
     """Index a conversation; return it with the ids of its turns by row."""
-    turns = [(session.session_id, turn) for session in sample.conversation.sessions for turn in session.turns]
+    with filling(embedder, settings) as memory:
+        return memory.hold(sample, len(sample.conversation.sessions))
+
+
+@contextmanager
+def filling(embedder: Embedder, settings: Settings) -> Iterator[GrowingMemory]:
+    """Give a memory to fill, which is gone afterwards; what was read of it stays."""
     database = Database(IN_MEMORY, read_only=False, create=True)
     try:
         store = SqliteStore(database)
         store.name_embedder(embedder.identity)
-        unknown = [False] * len(turns)
-        store.append(
-            prepare_turns(turns, known=unknown, embedder=embedder, passage_tokens=settings.passage_tokens)
-        )
-        corpus = CorpusCache(settings.lexical).current(store)
-        return corpus, tuple(turn.turn_id for turn in store.turns(rows=corpus.turns.row.tolist()))
+        cache = CorpusCache(settings.lexical)
+        yield GrowingMemory(store=store, cache=cache, embedder=embedder, settings=settings)
     finally:
         database.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class GrowingMemory:
+    """A memory that a conversation is put into session by session."""
+
+    store: SqliteStore
+    cache: CorpusCache
+    embedder: Embedder
+    settings: Settings
+    sessions: int = 0  # that it holds
+
+    def hold(self, sample: BenchSample, sessions: int) -> tuple[Corpus, tuple[str, ...]]:
+        """Add what is missing of so many first sessions; return the index with the ids of its turns by row.
+
+        The columns stay as they are when it grows further, the words' and the vectors' indexes don't.
+        """
+        new = sample.conversation.sessions[self.sessions : sessions]
+        turns = [(session.session_id, turn) for session in new for turn in session.turns]
+        self.store.append(
+            prepare_turns(
+                turns,
+                known=[False] * len(turns),
+                embedder=self.embedder,
+                passage_tokens=self.settings.passage_tokens,
+            )
+        )
+        self.sessions = sessions
+        corpus = self.cache.current(self.store)
+        return corpus, tuple(turn.turn_id for turn in self.store.turns(rows=corpus.turns.row.tolist()))
 
 
 def find_for(question: BenchQuestion, corpus: Corpus, *, embedder: Embedder, settings: Settings) -> Found:

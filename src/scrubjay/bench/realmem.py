@@ -1,4 +1,7 @@
-"""RealMem: a persona's dated sessions with an assistant; some user turns are questions about earlier sessions."""
+"""RealMem: a persona's dated sessions with an assistant; some user turns are questions about earlier sessions.
+
+A reply names the memories it used, and each memory the turn that it was made from, if not always one that is there.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,17 @@ class DialogueShape(Untrusted):
     session_uuid: str
     current_time: str
     dialogue_turns: list[Any]
+    extracted_memory: list[Any] = Field(default_factory=list)
+
+
+class UsedMemoryShape(Untrusted):
+    session_uuid: str
+    content: str
+
+
+class MemoryShape(UsedMemoryShape):
+    source_turn: int  # from 1
+    source_role_snapshot: str = ""
 
 
 class TurnShape(Untrusted):
@@ -47,6 +61,7 @@ class TurnShape(Untrusted):
     is_query: bool = False
     category_name: str | None = None
     memory_session_uuids: list[str] | None = None
+    memory_used: list[UsedMemoryShape] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +71,14 @@ class Dialogue:
     session_id: str
     time: datetime
     turns: tuple[TurnShape, ...]
+    memories: tuple[MemoryShape, ...]
 
 
 def load(source: Source) -> Iterator[BenchSample]:
-    """Give a persona as one sample; only sessions are labelled, so its questions have no gold turns.
+    """Give a persona as one sample.
 
-    A question may be answered from the sessions that come before its own in the file (`sessions_before`), never from
+    A question has gold turns where every memory that its reply used names the turn it was made from; else gold sessions
+    alone. A question may be answered from the sessions that come before its own in the file (`sessions_before`), never from
     its own or a later one. `question_index` counts the questions of the file. The file has dates without a time or a
     zone: all turns of a day are said, and asked, at its first minute in UTC.
     """
@@ -90,8 +107,15 @@ def _read_dialogue(value: object, *, entry: Entry) -> Dialogue:
     )
     for turn in turns:
         read_role(turn.speaker, SPEAKERS, entry=entry, field="speaker")
+    memories = tuple(
+        check_shape(MemoryShape, raw, entry=entry.inside(f"memory {number}"))
+        for number, raw in enumerate(shape.extracted_memory, 1)
+    )
     return Dialogue(
-        session_id=shape.session_uuid, time=_read_date(shape.current_time, entry=entry), turns=turns
+        session_id=shape.session_uuid,
+        time=_read_date(shape.current_time, entry=entry),
+        turns=turns,
+        memories=memories,
     )
 
 
@@ -123,6 +147,7 @@ def _turns(dialogue: Dialogue) -> tuple[NewTurn, ...]:
 
 def _questions(sample: str, dialogues: list[Dialogue]) -> Iterator[BenchQuestion]:
     count = 0
+    sources = _sources(dialogues)
     for before, dialogue in enumerate(dialogues):
         known = {earlier.session_id for earlier in dialogues[:before]}
         for turn, reply in zip(dialogue.turns, (*dialogue.turns[1:], None), strict=True):
@@ -130,6 +155,7 @@ def _questions(sample: str, dialogues: list[Dialogue]) -> Iterator[BenchQuestion
                 continue
             cited = (reply.memory_session_uuids or []) if reply is not None else []
             sessions, unresolved = resolve(cited, known)
+            used = (reply.memory_used or []) if reply is not None else []
             yield BenchQuestion(
                 sample=sample,
                 question_index=count,
@@ -137,7 +163,7 @@ def _questions(sample: str, dialogues: list[Dialogue]) -> Iterator[BenchQuestion
                 answer=reply.content if reply is not None else "",
                 category=turn.category_name or UNNAMED,
                 category_name=turn.category_name or UNNAMED,
-                evidence=(),
+                evidence=_gold_turns(used, sources, known),
                 evidence_sessions=sessions,
                 unresolved=unresolved,
                 asked_at=dialogue.time,
@@ -145,3 +171,26 @@ def _questions(sample: str, dialogues: list[Dialogue]) -> Iterator[BenchQuestion
                 sessions_before=before,
             )
             count += 1
+
+
+def _sources(dialogues: list[Dialogue]) -> dict[tuple[str, str], str]:
+    """Map memories, by session and content, to the id of the turn each was made from, where there is such a turn."""
+    held = {dialogue.session_id: dialogue.turns for dialogue in dialogues}
+    found: dict[tuple[str, str], str] = {}
+    for memory in (memory for dialogue in dialogues for memory in dialogue.memories):
+        turns, index = held.get(memory.session_uuid, ()), memory.source_turn - 1
+        if 0 <= index < len(turns) and turns[index].content.strip():
+            said_by = turns[index].speaker
+            if memory.source_role_snapshot in ("", said_by):
+                found[memory.session_uuid, memory.content] = f"{memory.session_uuid}:{index}"
+    return found
+
+
+def _gold_turns(
+    used: list[UsedMemoryShape], sources: dict[tuple[str, str], str], known: set[str]
+) -> tuple[str, ...]:
+    """Give the turns that all memories used were made from; none where one of them is unknown."""
+    turns = [sources.get((memory.session_uuid, memory.content)) for memory in used]
+    found = tuple(dict.fromkeys(turn for turn in turns if turn is not None))
+    is_whole = None not in turns and all(memory.session_uuid in known for memory in used)
+    return found if is_whole else ()
