@@ -186,16 +186,38 @@ def write_realmem(path: Path, name: str = "Ines") -> Path:
             "2025-12-16 (Tuesday)",
             [
                 realmem_turn("User", "What did I buy?", **ask),
-                realmem_turn("Assistant", "A kiln.", memory_session_uuids=["aa", "cc", "aa", "dd"]),
+                realmem_turn(
+                    "Assistant",
+                    "A kiln.",
+                    memory_session_uuids=["aa", "cc", "aa", "dd"],
+                    memory_used=[{"session_uuid": "aa", "content": "Bought a kiln"}],
+                ),
                 realmem_turn("User", "And then?", is_query=True),
+                realmem_turn(
+                    "Assistant",
+                    "",
+                    memory_used=[
+                        {"session_uuid": "aa", "content": "Bought a kiln"},
+                        {"session_uuid": "bb", "content": "It broke"},
+                    ],
+                ),
             ],
         ),
         ("dd", "2025-12-17 (Wednesday)", [realmem_turn("User", "Bye.")]),
     ]
+    memories = {
+        "aa": {"session_uuid": "aa", "content": "Bought a kiln", "source_turn": 1},
+        "bb": {"session_uuid": "bb", "content": "It broke", "source_turn": 4},
+    }
     document = {
         "_metadata": {"person_name": name},
         "dialogues": [
-            {"session_uuid": key, "current_time": time, "dialogue_turns": turns}
+            {
+                "session_uuid": key,
+                "current_time": time,
+                "dialogue_turns": turns,
+                "extracted_memory": [memories[key]] if key in memories else [],
+            }
             for key, time, turns in dialogues
         ],
     }
@@ -209,8 +231,10 @@ def test_realmem_questions_see_earlier_sessions_only(tmp_path: Path) -> None:
     assert [turn.turn_id for turn in sample.conversation.sessions[0].turns] == ["aa:0"]
     bought, then = sample.questions
     assert (bought.question_index, bought.answer, bought.category) == (0, "A kiln.", "Dynamic Updating")
-    assert (bought.evidence, bought.evidence_sessions, bought.unresolved) == ((), ("aa",), ("cc", "dd"))
+    assert (bought.evidence, bought.evidence_sessions) == (("aa:0",), ("aa",))
+    assert bought.unresolved == ("cc", "dd")
     assert (bought.sessions_before, bought.asked_at) == (2, datetime(2025, 12, 16, tzinfo=UTC))
+    assert then.evidence == (), "one of the memories used names no turn"
     assert (then.question_index, then.answer, then.category, then.evidence_sessions) == (
         1,
         "",

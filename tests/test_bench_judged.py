@@ -14,6 +14,7 @@ import pytest
 
 from scrubjay.bench.chains import question_of, run_chains, share_in_sight
 from scrubjay.bench.datasets import load_dataset
+from scrubjay.bench.fitting import Material, fit_listwise, line_up, weigh
 from scrubjay.bench.judged import JudgedQuestion, judge_samples, run_question, score_again
 from scrubjay.bench.reliability import (
     ReliabilityBin,
@@ -81,13 +82,16 @@ def test_a_judged_question_ranks_as_the_memory_does() -> None:
             assert 0 < len(run.evidence[500]) < len(each.turn_ids)
 
 
-def test_a_question_that_may_not_know_all_sessions_is_left_out() -> None:
-    """A memory that grows between questions can't be judged at once."""
+def test_a_question_is_judged_when_the_memory_holds_what_it_may_know() -> None:
+    """A memory grows between questions; what was read of it before stays as it was."""
     (sample,) = load_dataset("sample").samples
     early = replace(sample.questions[0], sessions_before=2)
-    asked = replace(sample, questions=(early, sample.questions[1]))
-    found = list(judge_samples([asked], embedder=load_embedder(), settings=Settings()))
-    assert [each.question for each in found] == [sample.questions[1]]
+    asked = replace(sample, questions=(sample.questions[1], early))
+    first, last = judge_samples([asked], embedder=load_embedder(), settings=Settings())
+    assert (first.question, last.question) == (early, sample.questions[1])
+    held = [len(session.turns) for session in sample.conversation.sessions]
+    assert [len(first.turn_ids), len(last.turn_ids)] == [sum(held[:2]), sum(held)]
+    assert len(first.pool) == len(first.found.corpus.turns) == sum(held[:2])
 
 
 def test_bins_compare_what_is_expected_with_what_is_so() -> None:
@@ -146,7 +150,7 @@ def test_fitting_finds_weights_that_were_planted() -> None:
     """Questions whose gold turn was drawn by a weighted sum give back about those weights."""
     planted = np.where(np.arange(len(SIGNALS)) < 3, 2.0, 0.0)
     questions = [plant(seed, planted) for seed in range(120)]
-    fitted = fitting().fit_listwise([questions], [np.ones(len(questions))])
+    fitted = fit_listwise([questions], [np.ones(len(questions))])
     np.testing.assert_allclose(fitted, planted, atol=0.6)
 
 
@@ -154,12 +158,12 @@ def test_calibration_makes_odds_of_scores() -> None:
     """Scores that are already log-odds of one turn in its memory keep their scale, and the odds sum to the evidence."""
     planted = np.where(np.arange(len(SIGNALS)) < 3, 2.0, 0.0)
     questions = [plant(seed, planted) for seed in range(120)]
-    material = fitting().Material(
+    material = Material(
         dataset=load_dataset("sample"), own=questions, strangers=[], folds=np.zeros(len(questions), np.intp)
     )
     settings = fitting().settle(
         planted,
-        fitting().line_up([material], [planted] * 4, planted, RelevanceSettings()),
+        line_up([material], [weigh(planted)] * 4, weigh(planted), fewest=100),
         RelevanceSettings(),
     )
     assert settings.weights.lexical == pytest.approx(2, abs=0.4)

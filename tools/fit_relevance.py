@@ -4,8 +4,8 @@
 
 1. Fill a memory with each conversation and compute the signals of every turn for each of its questions.
 2. Fit weights listwise: the loss of a gold turn is the logarithm of 1 plus the odds of all other turns of its memory
-   against it; a ridge keeps weights small. Each data set counts by the fourth root of its questions, so that the
-   larger leads but doesn't rule.
+   against it; a ridge keeps weights small. Each data set counts by the square root of its questions, so that the
+   larger leads but doesn't rule (scrubjay/bench/fitting.py).
 3. Do that without each quarter of the data, by conversation for ours and by question for LongMemEval, and score that
    quarter. On these scores fit the scale, the bias and the rivalry that make them probabilities, by the log loss over
    all turns (Platt's method). Questions without an answer count as the others; a tenth of the weight is on questions
@@ -20,16 +20,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from scipy.optimize import minimize
-
 from scrubjay.bench.datasets import load_dataset
-from scrubjay.bench.judged import judge_samples, run_question
+from scrubjay.bench.fitting import (
+    HELD_OUT,
+    calibrate,
+    fit_all,
+    fit_listwise,
+    gather,
+    line_up,
+    split_labelled,
+    weigh,
+)
+from scrubjay.bench.judged import run_question
 from scrubjay.bench.measures import score_run, summarize
 from scrubjay.bench.reliability import bin_reliability, format_reliability, likelihoods, measure_floors
 from scrubjay.embed import load_embedder
@@ -37,175 +45,25 @@ from scrubjay.relevance import SIGNALS
 from scrubjay.settings import RelevanceSettings, RelevanceWeights, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from scrubjay.bench.judged import JudgedQuestion
+    from scrubjay.bench.fitting import Floats, Group, Material, Scored
     from scrubjay.bench.questions import BenchSample, Dataset
 
-    Floats = NDArray[np.float64]
-    Group = Sequence["JudgedQuestion"]
-
-HELD_OUT = frozenset({"assistant-year", "friends-chess", "friends-music", "siblings-move", "zh-assistant"})
-"""Every fourth of our first conversations by name, the sample counted in, and one added with later ones, each set aside
-before anything was fitted: nothing was ever fitted to them."""
-
-RIDGE = 1e-3  # of a mean loss over gold turns
-FOLDS = 4
-STRANGERS = 0.1  # of the weight of a data set's own questions
-LEVELLING = 0.75  # power of a data set's size that each of its questions is divided by
 GRAIN = 0.05  # to which weights and bias are rounded
 SHOWN = ("R@5", "R@10", "R@25", "R@50", "R@500tok", "R@1000tok", "R@2000tok", "session-all@5")
 BUDGETS = (500, 1000, 2000)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Material:
-    """A data set's questions, and how they fall into folds."""
-
-    dataset: Dataset
-    own: list[JudgedQuestion]
-    strangers: list[JudgedQuestion]
-    folds: NDArray[np.intp]  # of each of `own`
-
-    def weight(self, questions: int) -> Floats:
-        """Give the weight of each of a number of its questions."""
-        return np.full(questions, 1 / max(questions, 1) ** LEVELLING)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scored:
-    """Scores of the turns of many questions, laid end to end."""
-
-    scores: Floats
-    gold: Floats
-    starts: NDArray[np.intp]
-    sizes: NDArray[np.intp]
-    weights: Floats  # of each turn
-    prior: Floats  # logarithm of the turns of its memory
-
-
-def gather(dataset: Dataset, settings: Settings, *, by_sample: bool) -> Material:
-    judged = list(judge_samples(dataset.samples, embedder=load_embedder(), settings=settings, strangers=True))
-    own = [each for each in judged if not each.is_stranger]
-    memories = sorted({each.memory for each in own})
-    places = [memories.index(each.memory) for each in own] if by_sample else list(range(len(own)))
-    return Material(
-        dataset=dataset,
-        own=own,
-        strangers=[each for each in judged if each.is_stranger],
-        folds=np.array(places) % FOLDS,
-    )
-
-
-def fit_listwise(groups: Sequence[Group], weights: Sequence[Floats]) -> Floats:
-    """Fit the weights of the signals to gold turns, each against all other turns of its memory."""
-    pairs = [
-        (each, weight)
-        for group, of_group in zip(groups, weights, strict=True)
-        for each, weight in zip(group, of_group, strict=True)
-        if each.gold.any()
-    ]
-    gold = np.concatenate([each.signals[each.gold] for each, _ in pairs])
-    others = np.concatenate([each.signals[~each.gold] for each, _ in pairs])
-    sizes = np.array([np.count_nonzero(~each.gold) for each, _ in pairs])
-    counts = np.array([np.count_nonzero(each.gold) for each, _ in pairs])
-    starts = np.cumsum(sizes) - sizes
-    question = np.repeat(np.arange(len(pairs)), counts)
-    share = np.repeat([weight for _, weight in pairs] / counts, counts)
-    share /= share.sum()
-
-    def loss(candidate: Floats) -> tuple[float, Floats]:
-        odds, total = exponentials(others @ candidate, starts, sizes)
-        margin = total[question] - gold @ candidate
-        pull = share / (1 + np.exp(-margin))
-        spread = odds * np.repeat(np.bincount(question, pull, len(pairs)), sizes)
-        value = float(share @ np.logaddexp(0, margin)) + RIDGE * float(candidate @ candidate)
-        return value, spread @ others - pull @ gold + 2 * RIDGE * candidate
-
-    return descend(loss, np.zeros(gold.shape[1]))
-
-
-def exponentials(scores: Floats, starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Return each score's share in its question's summed exponentials, and the logarithm of that sum."""
-    most = np.maximum.reduceat(scores, starts)
-    powers = np.exp(scores - np.repeat(most, sizes))
-    sums = np.add.reduceat(powers, starts)
-    return powers / np.repeat(sums, sizes), np.log(sums) + most
-
-
-def descend(loss: Callable[[Floats], tuple[float, Floats]], start: Floats) -> Floats:
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    return np.asarray(found.x, np.float64)
-
-
-def cross_fit(materials: Sequence[Material]) -> list[Floats]:
-    """Fit weights without each fold in turn."""
-    fitted = []
-    for fold in range(FOLDS):
-        groups = [
-            [each for each, at in zip(one.own, one.folds, strict=True) if at != fold] for one in materials
-        ]
-        counted = [one.weight(len(group)) for one, group in zip(materials, groups, strict=True)]
-        fitted.append(fit_listwise(groups, counted))
-    return fitted
-
-
-def line_up(
-    materials: Sequence[Material], by_fold: Sequence[Floats], full: Floats, settings: RelevanceSettings
-) -> Scored:
-    """Score every question with weights it took no part in, strangers with those of all."""
-    entries: list[tuple[JudgedQuestion, Floats, float]] = []
-    for one in materials:
-        own = one.weight(len(one.own))
-        strange = STRANGERS * own.sum() / max(len(one.strangers), 1)
-        entries += [
-            (each, by_fold[fold], weight)
-            for each, fold, weight in zip(one.own, one.folds.tolist(), own.tolist(), strict=True)
-        ]
-        entries += [(each, full, float(strange)) for each in one.strangers]
-    sizes = np.array([len(each.pool) for each, _, _ in entries])
-    among = [max(len(each.turn_ids), settings.fewest_turns) for each, _, _ in entries]
-    return Scored(
-        scores=np.concatenate([each.signals @ weights for each, weights, _ in entries]),
-        gold=np.concatenate([each.gold for each, _, _ in entries]).astype(np.float64),
-        starts=np.cumsum(sizes) - sizes,
-        sizes=sizes,
-        weights=np.repeat([weight for _, _, weight in entries], sizes),
-        prior=np.repeat(np.log(among), sizes),
-    )
-
-
-def calibrate(scored: Scored) -> tuple[float, float, float]:
-    """Fit scale, bias and rivalry by the log loss over all turns (relevance.weigh_signals, share_odds)."""
-
-    def loss(candidate: Floats) -> tuple[float, Floats]:
-        scale, bias, rivalry = candidate
-        odds = scale * scored.scores + bias - scored.prior
-        shares, total = exponentials(odds, scored.starts, scored.sizes)
-        held = 1 / (1 + np.exp(-total))  # of the summed odds beside the 1 for there being none
-        rivals = np.repeat(np.logaddexp(0, total), scored.sizes)
-        final = odds - rivalry * rivals
-        value = float(scored.weights @ (np.logaddexp(0, final) - scored.gold * final))
-        pull = scored.weights * (1 / (1 + np.exp(-final)) - scored.gold)
-        summed = np.add.reduceat(pull, scored.starts)
-        by_odds = pull - rivalry * np.repeat(summed * held, scored.sizes) * shares
-        return value, np.array([by_odds @ scored.scores, by_odds.sum(), -(pull @ rivals)])
-
-    scale, bias, rivalry = descend(loss, np.array([1.0, -5.0, 0.5])).tolist()
-    return scale, bias, rivalry
-
-
 def settle(weights: Floats, scored: Scored, settings: RelevanceSettings) -> RelevanceSettings:
     """Round what was fitted into settings."""
-    scale, bias, rivalry = calibrate(scored)
-    rounded = [round(round(float(weight) * scale / GRAIN) * GRAIN, 2) for weight in weights]
+    found = calibrate(scored)
+    rounded = [round(round(float(weight) * found.scale / GRAIN) * GRAIN, 2) for weight in weights]
     return replace(
         settings,
         weights=RelevanceWeights(**dict(zip(SIGNALS, rounded, strict=True))),
-        bias=round(round(bias / GRAIN) * GRAIN, 2),
-        rivalry=round(rivalry, 2),
+        bias=round(round(found.bias / GRAIN) * GRAIN, 2),
+        rivalry=round(found.rivalry, 2),
     )
 
 
@@ -230,15 +88,11 @@ def print_figures(name: str, figures: Mapping[str, float]) -> None:
     print(f"{name:42}" + "  ".join(f"{measure} {value * 100:5.1f}" for measure, value in figures.items()))
 
 
-def split_labelled(path: Path) -> tuple[Dataset, Dataset]:
-    """Give our own conversations, with the shipped sample, to fit to, and those held out."""
-    labelled, sample = load_dataset("labelled", path), load_dataset("sample")
-    names = {sample.sample for sample in labelled.samples}
-    if missing := HELD_OUT - names:
+def split_checked(path: Path) -> tuple[Dataset, Dataset]:
+    trained, held = split_labelled(path)
+    if missing := HELD_OUT - {sample.sample for sample in held.samples}:
         raise SystemExit(f"{path} lacks {', '.join(sorted(missing))}, which must be held out")
-    trained = [each for each in (*labelled.samples, *sample.samples) if each.sample not in HELD_OUT]
-    held = [each for each in labelled.samples if each.sample in HELD_OUT]
-    return replace(labelled, samples=tuple(trained)), replace(labelled, samples=tuple(held))
+    return trained, held
 
 
 def provenance(materials: Sequence[Material], held: Material) -> dict[str, object]:
@@ -294,15 +148,17 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="write weights, figures and provenance as JSON")
     given = parser.parse_args()
     settings = Settings()
-    trained, kept = split_labelled(given.labelled)
+    trained, kept = split_checked(given.labelled)
+    judge = partial(gather, settings=settings, embedder=load_embedder())
     materials = [
-        gather(trained, settings, by_sample=True),
-        gather(load_dataset("longmemeval", given.longmemeval), settings, by_sample=False),
+        judge(trained, by_sample=True),
+        judge(load_dataset("longmemeval", given.longmemeval), by_sample=False),
     ]
-    held = gather(kept, settings, by_sample=True)
-    by_fold = cross_fit(materials)
-    full = fit_listwise([one.own for one in materials], [one.weight(len(one.own)) for one in materials])
-    relevance = settle(full, line_up(materials, by_fold, full, settings.relevance), settings.relevance)
+    held = judge(kept, by_sample=True)
+    by_fold, full = fit_all(materials, fit_listwise)
+    fewest = settings.relevance.fewest_turns
+    scored = line_up(materials, [weigh(weights) for weights in by_fold], weigh(full), fewest=fewest)
+    relevance = settle(full, scored, settings.relevance)
     print_settings(relevance)
     made_from = provenance(materials, held)
     print(json.dumps(made_from, indent=1), "\n")

@@ -179,7 +179,13 @@ def run_question(
     judged: JudgedQuestion, settings: Settings, *, budgets: Sequence[int] = BUDGETS
 ) -> QuestionRun:
     """Rank turns and build chains with other weights; the chains are taken as they are reckoned, unrendered."""
-    found = replace(judged.found, scores=score_again(judged, settings.relevance))
+    return run_scores(judged, score_again(judged, settings.relevance), settings, budgets=budgets)
+
+
+def run_scores(
+    judged: JudgedQuestion, scores: TurnScores, settings: Settings, *, budgets: Sequence[int] = BUDGETS
+) -> QuestionRun:
+    found = replace(judged.found, scores=scores)
     chains = {budget: organise_chain(found, settings, budget=budget, trace=Trace()) for budget in budgets}
     return QuestionRun(
         sample=judged.question.sample,
