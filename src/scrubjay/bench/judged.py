@@ -65,16 +65,23 @@ def judge_samples(
         asked = [*sample.questions]
         if strangers:
             asked += map(estrange, samples[(place + 1) % len(samples)].questions)
-        whole = len(sample.conversation.sessions)
-        by_known = sorted(asked, key=lambda question: known_sessions(question, whole))
-        with filling(embedder, settings) as memory:
-            for known, questions in groupby(by_known, key=lambda question: known_sessions(question, whole)):
-                corpus, turn_ids = memory.hold(sample, known)
-                for question in questions:
-                    found = find_for(question, corpus, embedder=embedder, settings=settings)
-                    yield judge_question(
-                        question, found, turn_ids, memory=sample.sample, settings=settings.relevance
-                    )
+        yield from judge_sample(sample, asked, embedder=embedder, settings=settings)
+
+
+def judge_sample(
+    sample: BenchSample, asked: Sequence[BenchQuestion], *, embedder: Embedder, settings: Settings
+) -> Iterator[JudgedQuestion]:
+    """Read questions against the memory of one conversation, those of its beginnings first."""
+    whole = len(sample.conversation.sessions)
+    by_known = sorted(asked, key=lambda question: known_sessions(question, whole))
+    with filling(embedder, settings) as memory:
+        for known, questions in groupby(by_known, key=lambda question: known_sessions(question, whole)):
+            corpus, turn_ids = memory.hold(sample, known)
+            for question in questions:
+                found = find_for(question, corpus, embedder=embedder, settings=settings)
+                yield judge_question(
+                    question, found, turn_ids, memory=sample.sample, settings=settings.relevance
+                )
 
 
 def estrange(question: BenchQuestion) -> BenchQuestion:
