@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ranking_examples import DIMENSION, Said
+from ranking_examples import ask as score
 from small_memories import EMBEDDER
 
 from scrubjay import Memory, Settings
@@ -23,8 +25,9 @@ from scrubjay.bench.abstention import (
 )
 from scrubjay.bench.datasets import load_dataset
 from scrubjay.bench.judged import fill_corpus
-from scrubjay.confidence import best_of
+from scrubjay.confidence import ConfidenceSignals, as_log_odds, read_signals
 from scrubjay.embed import load_embedder
+from scrubjay.question import read_question
 from scrubjay.settings import ConfidenceSettings
 
 if TYPE_CHECKING:
@@ -64,16 +67,31 @@ def test_the_wrong_person_lowers_confidence(memory: Memory, right: str, wrong: s
     assert ask(memory, right).is_answerable
 
 
-def test_nobody_named_everybody_named(memory: Memory) -> None:
+def signals_of(turns: list[Said], question: str) -> ConfidenceSignals:
+    vectors = np.zeros(DIMENSION, np.float32)
+    scores, table, _ = score(turns, question)
+    read = read_question(question, vector=vectors, speakers=table.speakers)
+    return read_signals(read, table, scores, least=-7.0)
+
+
+SAID = [Said(session=0, position=at, speaker=name, text=text) for at, (name, text) in enumerate(TALK)]
+
+
+def test_nobody_named_everybody_named() -> None:
     """Without a name, or with all of them, it only counts how likely the best turn is evidence."""
-    settings = ConfidenceSettings()
     for question in ("Who plays the trombone?", "Do Lena and Piet play the trombone?"):
-        evidence = ask(memory, question)
-        best = best_of(
-            np.array([link.probability for link in evidence.links], np.float32), settings.least_log_odds
-        )
-        log_odds = settings.asked * best + settings.bias
-        assert evidence.confidence == pytest.approx(1 / (1 + np.exp(-log_odds)), abs=1e-4)
+        signals = signals_of(SAID, question)
+        assert (signals.others, signals.names, signals.asks) == (0, 0, 0)
+        assert signals.promise == pytest.approx(as_log_odds(score(SAID, question)[0].promise, -7.0))
+
+
+def test_who_only_asked_did_not_tell() -> None:
+    """Where the one named has the words in a question only, that is told from having said them."""
+    asked = [*SAID[:1], replace(SAID[1], text="Who taught you to play the trombone?"), *SAID[2:]]
+    question = "Who taught Piet to play the trombone?"
+    told = [*SAID[:1], replace(SAID[1], text="Aunt Marie taught me to play the trombone."), *SAID[2:]]
+    assert [signals_of(turns, question).asks for turns in (asked, told)] == [1, 0]
+    assert signals_of(asked, "Who plays the trombone?").asks == 0
 
 
 def test_no_evidence_is_no_answer() -> None:
@@ -95,10 +113,10 @@ def test_the_threshold_is_a_setting(memory: Memory) -> None:
     assert document["is_answerable"] is True
 
 
-@given(st.lists(st.floats(0, 1, width=32), max_size=5), st.floats(-9, -1))
-def test_log_odds_are_finite(relevance: list[float], least: float) -> None:
+@given(st.floats(0, 1), st.floats(-9, -1))
+def test_log_odds_are_finite(probability: float, least: float) -> None:
     """Certainty and impossibility have log-odds too."""
-    assert least <= best_of(np.array(relevance, np.float32), least) < 30
+    assert least <= as_log_odds(probability, least) < 30
 
 
 # --- the benchmark ---

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import zlib
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ import numpy as np
 
 from scrubjay.bench.abstention import Origin, collect_cases, measure_auroc
 from scrubjay.bench.datasets import load_dataset
+from scrubjay.confidence import ConfidenceSignals
 from scrubjay.embed import load_embedder
 from scrubjay.settings import Settings
 
@@ -49,7 +50,7 @@ OWN = ("sample", "labelled")
 class Material:
     """Cases as arrays; n rows."""
 
-    signals: Floats  # (n, 3)
+    signals: Floats  # (n, signals)
     answerable: Floats
     origins: NDArray[np.str_]
     weights: Floats
@@ -66,7 +67,7 @@ def arrange(cases: Sequence[AbstentionCase]) -> Material:
         signals=signals,
         answerable=answerable,
         origins=origins,
-        weights=weigh(signals[:, 2], answerable, origins),
+        weights=weigh(np.array([case.signals.names for case in cases]), answerable, origins),
         folds=np.array(folds),
         own=np.array([case.dataset in OWN for case in cases]),
     )
@@ -141,10 +142,11 @@ def main() -> None:
         cases += collect_cases(load_dataset(name, path), embedder=embedder, settings=settings, made=True)
     material = arrange(cases)
     scores = score_held_out(material)
-    asked, others, names, bias = fit(material, np.ones(len(cases), np.bool_)).tolist()
+    fitted = fit(material, np.ones(len(cases), np.bool_)).tolist()
+    names = [*(field.name for field in fields(ConfidenceSignals)), "bias"]
     threshold = float(np.quantile(scores[material.own & (material.answerable == 1)], LEFT_OUT))
-    print(f"ConfidenceSettings(asked={asked:.2f}, others={others:.2f}, names={names:.2f}, bias={bias:.2f}, "
-          f"answerable_from={threshold:.2f})\n")  # fmt: skip
+    weights = ", ".join(f"{name}={value:.2f}" for name, value in zip(names, fitted, strict=True))
+    print(f"ConfidenceSettings({weights}, answerable_from={threshold:.2f})\n")
     print("\n".join(describe(material, scores)))
     for origin in Origin:
         wrong = material.own & (material.answerable == 0) & (material.origins == origin)

@@ -76,9 +76,7 @@ class ChainSettings:
     candidates: int = 200  # most relevant turns that may become anchors (CoD: the candidate pool)
     least_relevance: float = 0.0005  # probability; a turn less likely to be evidence is no anchor and no hit
     least_promise: float = 0.02  # probability; nothing is relevant where no turn reaches it, rivals aside
-    anchors: int | None = (
-        None  # most anchors (CoD: the fixed anchor budget); None: as many as the tokens allow
-    )
+    anchors: int | None = None  # at most (CoD: the fixed anchor budget); None: as many as the tokens allow
     relevance: float = 1.0  # weight of relevance, between the last and the first candidate's
     diversity: float = 0.0  # weight of 1 - the greatest Jaccard similarity of its terms with an anchor's
     coverage: float = 0.05  # weight of the share of the question's IDF that it covers and no anchor does
@@ -86,7 +84,7 @@ class ChainSettings:
     need: float = 0.2  # of an anchor's probability, what a turn beside it counts that it can't be read without (docs/ranking.md)
     short_answer: float = 20.0  # tokens; a longer answer can the better be read without its question
     least_worth: float = (
-        0.00001  # probability a token; what is worth less isn't shown, however much room is left
+        1e-5  # probability a token; what is worth less isn't shown, however much room is left
     )
     before: int = 0  # turns of the session restored before each anchor, whatever they say (CoD)
     after: int = 0  # and after
@@ -344,12 +342,13 @@ class AnswerSettings:
 class ConfidenceSettings:
     """Whether a question can be answered, without a model; fitted by tools/fit_abstention.py (docs/answers.md)."""
 
-    asked: float = 0.30  # weight of the log-odds that the best turn of those asked about is evidence
-    others: float = -0.34  # and of the best turn of others, where the question names somebody
-    names: float = -1.21  # the question names somebody
-    bias: float = 1.32
+    promise: float = 0.17  # weight of the log-odds that the best turn is evidence, had it no rivals
+    others: float = -0.35  # and of the best turn of others than the question names
+    names: float = -1.33  # the question names somebody
+    asks: float = -0.67  # and what fits best of what they said is a question
+    bias: float = 0.89
     least_log_odds: float = -7.0  # of a turn
-    answerable_from: float = 0.65  # probability; below it, evidence counts as not answering
+    answerable_from: float = 0.66  # probability; below it, evidence counts as not answering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
