@@ -147,6 +147,43 @@ CLAUDE = [
         ],
     }
 ]
+CLAUDE_CODE = [
+    {"type": "file-history-snapshot", "messageId": "e1", "snapshot": {}},
+    {
+        "type": "user",
+        "uuid": "e1",
+        "sessionId": "s-1",
+        "cwd": "/home/ines/kiln",
+        "timestamp": "2024-05-01T08:00:00.250Z",
+        "message": {"role": "user", "content": "The kiln fires to cone six, never hotter."},
+    },
+    {
+        "type": "assistant",
+        "uuid": "e2",
+        "sessionId": "s-1",
+        "timestamp": "2024-05-01T08:00:09Z",
+        "message": {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm"},
+                {"type": "text", "text": "Noted."},
+                {"type": "tool_use", "id": "t1", "name": "Read", "input": {}},
+            ],
+        },
+    },
+    {
+        "type": "user",
+        "uuid": "e3",
+        "sessionId": "s-1",
+        "message": {"role": "user", "content": [{"type": "tool_result", "content": "rows"}]},
+    },
+    {
+        "type": "user",
+        "uuid": "e4",
+        "sessionId": "s-2",
+        "message": {"role": "user", "content": "And the glaze?"},
+    },
+]
 MESSAGES = [
     {
         "role": "user",
@@ -164,6 +201,7 @@ EXAMPLES = {
     "labelled": LABELLED,
     "chatgpt": CHATGPT,
     "claude": CLAUDE,
+    "claude-code": CLAUDE_CODE,
     "messages": MESSAGES,
     "scrubjay": {"scrubjay_export": 1},
 }

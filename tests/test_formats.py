@@ -11,6 +11,7 @@ import pytest
 from format_examples import (
     CHATGPT,
     CLAUDE,
+    CLAUDE_CODE,
     EXAMPLES,
     HAYSTACK,
     HAYSTACK_SESSIONS,
@@ -150,6 +151,20 @@ def test_claude_reads_parts_and_pasted_files(tmp_path: Path) -> None:
     assert (asked.role, asked.said_at) == (Role.USER, datetime(2024, 5, 1, 8, tzinfo=UTC))
     assert (answered.turn_id, answered.text) == ("c1:m2", "Done.")
     assert answered.metadata == {"tool_calls": [{"name": "list", "input": {"n": 1}}]}
+    assert reading.left_out == 1
+
+
+def test_claude_code_keeps_what_was_said(tmp_path: Path) -> None:
+    """Claude Code: words of both sides by their session, under the entries' ids and times, without calls and thoughts"""
+    reading = read_conversations(write_lines(tmp_path / "s-1.jsonl", CLAUDE_CODE))
+    (conversation,) = reading.conversations
+    assert [session.session_id for session in conversation.sessions] == ["s-1", "s-2"]
+    rule, noted, glaze = turns_of(conversation)
+    assert (rule.turn_id, rule.role) == ("claude-code:e1", Role.USER)
+    assert rule.said_at == datetime(2024, 5, 1, 8, 0, 0, 250_000, tzinfo=UTC)
+    assert rule.metadata == {"host": "claude-code", "cwd": "/home/ines/kiln"}
+    assert (noted.role, noted.text) == (Role.ASSISTANT, "Noted.")
+    assert (glaze.text, glaze.said_at) == ("And the glaze?", None)
     assert reading.left_out == 1
 
 

@@ -115,6 +115,23 @@ BAD_ENTRIES = [
         "entry 1 / message 1: sender: expected human or assistant",
     ),
     (
+        "claude-code",
+        [{"type": "user", "sessionId": "s", "uuid": "", "message": {"content": "no id"}}],
+        "entry 1: uuid: expected",
+    ),
+    (
+        "claude-code",
+        [
+            {
+                "type": "user",
+                "uuid": "e",
+                "message": {"content": "no zone"},
+                "timestamp": "2024-05-01T08:00:00",
+            }
+        ],
+        "entry 1: timestamp: expected a time with its offset",
+    ),
+    (
         "labelled",
         {"id": "x", "sessions": [{"session_id": "s", "turns": [{"id": "a", "role": "bot", "text": "t"}]}]},
         "session 1 / turn 1: role",

@@ -142,6 +142,14 @@ def test_a_resumed_session_stores_nothing_twice(memory: Memory, transcript: Path
     assert len(texts(memory)) == len(SAID) + 1
 
 
+def test_an_imported_transcript_is_not_stored_again(memory: Memory, transcript: Path) -> None:
+    """A transcript that was imported has the turns that the hook makes of it: it adds none."""
+    assert memory.import_(transcript).added == len(SAID)
+    run_hook(memory, told("Stop", transcript_path=str(transcript)))
+    assert texts(memory) == SAID
+    assert [session.session_id for session in memory.sessions()] == ["s1"]
+
+
 def test_odd_entries_are_left_out(memory: Memory, tmp_path: Path) -> None:
     """Lines of any shape are passed over, or stored without the time that they don't have."""
     path = tmp_path / "odd.jsonl"

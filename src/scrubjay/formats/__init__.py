@@ -1,4 +1,4 @@
-"""Read conversations from files of seven formats, told apart by what is in them.
+"""Read conversations from files of eight formats, told apart by what is in them.
 
 A module a format, loaded when it is used: pydantic, which checks what comes in, takes longer to import than a recall.
 """
@@ -58,6 +58,7 @@ FORMATS = {
     "longmemeval": Format(module="longmemeval", looks_like="questions with haystack_session_ids"),
     "chatgpt": Format(module="chatgpt", looks_like="chats with a mapping of messages"),
     "claude": Format(module="claude", looks_like="chats with chat_messages"),
+    "claude-code": Format(module="claude_code", looks_like="entries with type, sessionId and uuid"),
     "labelled": Format(module="labelled", looks_like="an object with id and sessions"),
     "messages": Format(module="messages", looks_like="messages with a role"),
 }

@@ -5,36 +5,32 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ValidationError
-
-from scrubjay.datatypes import NewTurn, Role
-from scrubjay.errors import FormatError, NotFoundError
+from scrubjay.datatypes import Role
+from scrubjay.errors import FormatError
+from scrubjay.formats.claude_code import make_turn, read_said
+from scrubjay.formats.conversation import ReadingLog
+from scrubjay.formats.source import Entry, Source, parse_line
+from scrubjay.formats.validation import Untrusted, check_shape
 from scrubjay.integrations.earlier import Adding, recall_earlier
+from scrubjay.integrations.turn_log import has_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from scrubjay.datatypes import NewTurn
     from scrubjay.memory import Memory
 
 START, PROMPT = "SessionStart", "UserPromptSubmit"
 RESUMED, COMPACTED = "resume", "compact"  # why a session starts
-NOBODY_SAID = (
-    "isMeta",
-    "isSidechain",
-    "isCompactSummary",
-)  # marks of entries that are no part of the conversation
-COMMANDS = ("<command-", "<local-command-", "<bash-")  # what begins a command's echo
 LAST_PROMPTS = 2  # of the session before: what a new one is likely about
 
 
-class HookInput(BaseModel):
+class HookInput(Untrusted):
     """What Claude Code tells a hook; it tells more, which is left out."""
 
     hook_event_name: str
     session_id: str
-    transcript_path: Path | None = None
+    transcript_path: str | None = None
     prompt: str = ""
     source: str = ""
 
@@ -46,7 +42,7 @@ def run_hook(memory: Memory, told: str, *, adding: Adding | None = None) -> str:
     """
     given = read_input(told)
     if given.transcript_path is not None:
-        record_transcript(memory, given.transcript_path, session_id=given.session_id)
+        record_transcript(memory, Path(given.transcript_path), session_id=given.session_id)
     context = recall_for(memory, given, adding or Adding())
     if not context:
         return ""
@@ -55,18 +51,11 @@ def run_hook(memory: Memory, told: str, *, adding: Adding | None = None) -> str:
 
 
 def read_input(told: str) -> HookInput:
-    try:
-        return HookInput.model_validate_json(told)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(map(str, first["loc"])) or "all of it"
-        raise FormatError(
-            "standard input",
-            entry="hook",
-            field=field,
-            expected="what Claude Code tells a hook",
-            found=first["msg"],
-        ) from error
+    entry = Entry(path=Path("standard input"), where="hook")
+    value = parse_line(entry, told.encode("utf-8", "surrogatepass"))
+    if isinstance(value, FormatError):
+        raise value
+    return check_shape(HookInput, value, entry=entry)
 
 
 def record_transcript(memory: Memory, path: Path, *, session_id: str) -> int:
@@ -75,61 +64,20 @@ def record_transcript(memory: Memory, path: Path, *, session_id: str) -> int:
     return memory.add(turns, session_id=session_id).added if turns else 0
 
 
-def has_turn(memory: Memory, turn_id: str) -> bool:
+def read_transcript(path: Path) -> list[NewTurn]:
+    """Give what was said; a line that is still being written is read the next time."""
+    lines = Source(path=path, is_lines=True, document=None)
     try:
-        memory.turn(turn_id)
-    except NotFoundError:
-        return False
-    return True
-
-
-def read_transcript(path: Path) -> Iterator[NewTurn]:
-    """Give what user and assistant said to each other; a line that is still being written is read the next time."""
-    try:
-        lines = path.read_text("utf-8", errors="replace").splitlines() if path.exists() else []
+        said = [each for _, each in read_said(lines, ReadingLog(skip_bad=True))] if path.exists() else []
     except OSError as error:
         raise FormatError(
             str(path), entry="transcript", field="file", expected="lines of JSON", found=str(error)
         ) from error
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        turn = turn_of(entry) if isinstance(entry, dict) else None
-        if turn is not None:
-            yield turn
-
-
-def turn_of(entry: dict[str, Any]) -> NewTurn | None:
-    """Make an entry a turn under the entry's id; None for tool calls, their results, thoughts and commands."""
-    message, uuid = entry.get("message"), entry.get("uuid")
-    if entry.get("type") not in ("user", "assistant") or any(entry.get(mark) for mark in NOBODY_SAID):
-        return None
-    if not (isinstance(message, dict) and isinstance(uuid, str) and uuid):
-        return None
-    text = text_of(message.get("content"))
-    if not text or text.startswith(COMMANDS):
-        return None
-    return NewTurn(
-        role=Role(entry["type"]),
-        text=text,
-        said_at=time_of(entry.get("timestamp")),
-        turn_id=f"claude-code:{uuid}",
-        metadata={"host": "claude-code", "cwd": str(entry.get("cwd", ""))},
-    )
-
-
-def text_of(content: object) -> str:
-    if isinstance(content, str):
-        return content.strip()
-    blocks = content if isinstance(content, list) else []
-    said = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
-    return "\n".join(text for text in said if isinstance(text, str)).strip()
+    return [make_turn(each, time_of(each.timestamp)) for each in said]
 
 
 def time_of(given: object) -> datetime | None:
-    """Give an entry's time where it is one, with its zone."""
+    """Give an entry's time where it is one, with its zone: words are kept without it too."""
     try:
         moment = datetime.fromisoformat(given) if isinstance(given, str) else None
     except ValueError:

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from scrubjay.datatypes import NewTurn, Role
-from scrubjay.errors import MissingExtraError, NotFoundError
-from scrubjay.integrations.store_values import (
-    Namespace,
-    accepts,
-    is_prefix,
-    is_suffix,
-    namespace_of,
-    render_value,
-    session_of,
-)
+from scrubjay.errors import MissingExtraError
+from scrubjay.integrations.store_values import Namespace, accepts, namespace_of, render_value, session_of
+from scrubjay.integrations.versions import Version, forget_value, put_value, rank_turns, read_versions
 
 try:
     from langgraph.store.base import (
@@ -31,6 +21,7 @@ try:
         SearchOp,
         get_text_at_path,
     )
+    from langgraph.store.memory import InMemoryStore
 except ImportError as error:
     raise MissingExtraError("langgraph", extra="langgraph") from error
 
@@ -41,17 +32,7 @@ if TYPE_CHECKING:
 
     from scrubjay.memory import Memory
 
-MARK = "langgraph"  # under it a turn's metadata hold the item's key and value
 WHOLE = "$"  # LangGraph's path for all of a value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """The newest version of an item, and the turns that hold it and those before it, the oldest first."""
-
-    item: Item
-    turn_ids: tuple[str, ...]
-    is_searched: bool
 
 
 class ScrubJayStore(BaseStore):
@@ -81,105 +62,63 @@ class ScrubJayStore(BaseStore):
 
     def _read(self, op: Op) -> Result:
         if isinstance(op, GetOp):
-            found = self._versions(op.namespace).get(op.key)
-            return None if found is None else found.item
+            found = read_versions(self._memory, session_of(op.namespace)).get(op.key)
+            return None if found is None else Item(**fields_of(found, op.namespace))
         if isinstance(op, SearchOp):
             items = self._ranked(op, op.query) if op.query else self._listed(op)
             return items[op.offset : op.offset + op.limit]
         if isinstance(op, ListNamespacesOp):
-            spaces = {space[: op.max_depth] for space in self._matching(op)}
-            return sorted(spaces)[op.offset : op.offset + op.limit]
+            own = InMemoryStore()  # LangGraph's knows what its patterns mean
+            own.batch([PutOp(namespace, "", {}) for namespace in self._namespaces()])
+            return own.batch([op])[0]
         return None
 
     def _write(self, op: PutOp) -> None:
-        before = self._versions(op.namespace).get(op.key)
+        session_id = session_of(op.namespace)
         if op.value is None:
-            self._forget(before.turn_ids if before else ())
+            forget_value(self._memory, session_id, op.key)
             return
-        is_searched = op.index is not False
-        if before and (before.item.value, before.is_searched) == (op.value, is_searched):
-            return
-        paths = (op.index or self._fields) if is_searched else ()
         value = dict(op.value)
-        pieces = (piece for path in paths for piece in texts_at(value, path))
-        turn = NewTurn(
-            role=Role.TOOL,
-            text="\n".join(filter(None, pieces)) or op.key or "(nothing)",
-            said_at=datetime.now(UTC),
-            metadata={MARK: {"key": op.key, "value": value, "searched": is_searched}},
-        )
-        self._memory.add(turn, session_id=session_of(op.namespace))
-
-    def _forget(self, turn_ids: Iterable[str]) -> None:
-        for turn_id in turn_ids:  # broken off, the newest still stands, and none before it comes back
-            try:
-                self._memory.forget(turn=turn_id)
-            except NotFoundError:
-                continue  # another process forgot it first
+        paths = op.index or self._fields
+        pieces = (piece for path in paths for piece in texts_at(value, path) if piece)
+        words = None if op.index is False else "\n".join(pieces)
+        put_value(self._memory, session_id, op.key, value, words=words)
 
     def _namespaces(self) -> Iterator[Namespace]:
-        for session in self._memory.sessions():
-            namespace = namespace_of(session.session_id)
-            if namespace is not None:
-                yield namespace
+        found = (namespace_of(session.session_id) for session in self._memory.sessions())
+        return (namespace for namespace in found if namespace is not None)
 
-    def _matching(self, op: ListNamespacesOp) -> Iterator[Namespace]:
-        conditions = op.match_conditions or ()
-        for space in self._namespaces():
-            if all(
-                (is_prefix if each.match_type == "prefix" else is_suffix)(each.path, space)
-                for each in conditions
-            ):
-                yield space
-
-    def _versions(self, namespace: Namespace) -> dict[str, Version]:
-        """Give the items of a namespace by key, the last updated last."""
-        versions: dict[str, Version] = {}
-        try:
-            turns = self._memory.turns(session_id=session_of(namespace))
-        except NotFoundError:
-            return {}
-        for turn in turns:
-            kept: Any = turn.metadata[MARK]
-            before = versions.pop(kept["key"], None)
-            item = Item(
-                value=kept["value"],
-                key=kept["key"],
-                namespace=namespace,
-                created_at=before.item.created_at if before else turn.added_at,
-                updated_at=turn.added_at,
-            )
-            turn_ids = (*(before.turn_ids if before else ()), turn.turn_id)
-            versions[item.key] = Version(item=item, turn_ids=turn_ids, is_searched=kept["searched"])
-        return versions
-
-    def _wanted(self, op: SearchOp) -> list[Version]:
-        """Give the items under a search's namespace that its filter accepts."""
+    def _wanted(self, op: SearchOp) -> Iterator[tuple[Namespace, Version]]:
+        """Give what is under a search's namespace and accepted by its filter."""
         prefix = op.namespace_prefix
-        spaces = (space for space in self._namespaces() if space[: len(prefix)] == prefix)
-        versions = (version for space in spaces for version in self._versions(space).values())
-        return [version for version in versions if accepts(version.item.value, op.filter)]
+        for namespace in self._namespaces():
+            if namespace[: len(prefix)] == prefix:
+                versions = read_versions(self._memory, session_of(namespace)).values()
+                yield from ((namespace, each) for each in versions if accepts(each.value, op.filter))
 
     def _listed(self, op: SearchOp) -> list[SearchItem]:
-        items = [version.item for version in self._wanted(op)]
-        return [scored(item, None) for item in sorted(items, key=lambda item: item.updated_at, reverse=True)]
+        items = [SearchItem(**fields_of(version, namespace)) for namespace, version in self._wanted(op)]
+        return sorted(items, key=lambda item: item.updated_at, reverse=True)
 
     def _ranked(self, op: SearchOp, query: str) -> list[SearchItem]:
-        """Rank by relevance: more and more turns are asked for, until enough of them are wanted items."""
-        items = {each.turn_ids[-1]: each.item for each in self._wanted(op) if each.is_searched}
-        limit = enough = max(op.offset + op.limit, 1)
-        while items:
-            hits = self._memory.search(query, limit=limit)
-            found = [hit for hit in hits if hit.turn.turn_id in items]
-            if len(found) >= enough or len(hits) < limit:
-                return [scored(items[hit.turn.turn_id], hit.score) for hit in found]
-            limit *= 4
-        return []
+        fields = {
+            version.turn_ids[-1]: fields_of(version, namespace)
+            for namespace, version in self._wanted(op)
+            if version.is_searched
+        }
+        scores = rank_turns(self._memory, query, fields, most=op.offset + op.limit)
+        return [SearchItem(**fields[turn_id], score=score) for turn_id, score in scores.items()]
 
 
 def texts_at(value: dict[str, Any], path: str) -> list[str]:
     return [render_value(value)] if path == WHOLE else get_text_at_path(value, path)
 
 
-def scored(item: Item, score: float | None) -> SearchItem:
-    return SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, score)
+def fields_of(version: Version, namespace: Namespace) -> dict[str, Any]:
+    return {
+        "namespace": namespace,
+        "key": version.key,
+        "value": version.value,
+        "created_at": version.created_at,
+        "updated_at": version.updated_at,
+    }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from scrubjay.datatypes import NewTurn, Role
 from scrubjay.errors import MissingExtraError, NotFoundError
+from scrubjay.formats.messages import CHAT_ROLES
 from scrubjay.integrations.earlier import Adding, recall_earlier
+from scrubjay.integrations.turn_log import forget_turns, session_turns
 
 try:
     from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
@@ -21,14 +24,6 @@ if TYPE_CHECKING:
     from scrubjay.memory import Memory
 
 MARK = "llama_index"  # under it a turn's metadata hold the whole message
-ROLE_OF = {
-    MessageRole.USER: Role.USER,
-    MessageRole.SYSTEM: Role.SYSTEM,
-    MessageRole.DEVELOPER: Role.SYSTEM,
-    MessageRole.TOOL: Role.TOOL,
-    MessageRole.FUNCTION: Role.TOOL,
-}
-"""All other roles are the assistant's."""
 
 
 class ScrubJayMemory(BaseMemory):
@@ -65,7 +60,7 @@ class ScrubJayMemory(BaseMemory):
         return told + last_messages(messages, self.recent)
 
     def get_all(self) -> list[ChatMessage]:
-        return [message_of(turn) for turn in self._turns()]
+        return [message_of(turn) for turn in session_turns(self._memory, self.session_id)]
 
     def put(self, message: ChatMessage) -> None:
         self.put_messages([message])
@@ -76,23 +71,16 @@ class ScrubJayMemory(BaseMemory):
 
     def set(self, messages: list[ChatMessage]) -> None:
         """Make the session hold these messages: those it begins with already stay, the rest is forgotten."""
-        stored = self._turns()
+        stored = session_turns(self._memory, self.session_id)
         same = 0
         while same < min(len(stored), len(messages)) and message_of(stored[same]) == messages[same]:
             same += 1
-        for turn in reversed(stored[same:]):
-            self._memory.forget(turn=turn.turn_id)
+        forget_turns(self._memory, [turn.turn_id for turn in reversed(stored[same:])])
         self.put_messages(messages[same:])
 
     def reset(self) -> None:
-        if self._turns():
+        with suppress(NotFoundError):  # it is clear
             self._memory.forget(session=self.session_id)
-
-    def _turns(self) -> list[Turn]:
-        try:
-            return list(self._memory.turns(session_id=self.session_id))
-        except NotFoundError:
-            return []
 
 
 def last_messages(messages: list[ChatMessage], count: int) -> list[ChatMessage]:
@@ -107,7 +95,7 @@ def turn_of(message: ChatMessage, now: datetime) -> NewTurn:
     calls = [f"{b.tool_name}({b.tool_kwargs})" for b in message.blocks if isinstance(b, ToolCallBlock)]
     text = "\n".join(filter(None, [message.content, *calls]))
     return NewTurn(
-        role=ROLE_OF.get(message.role, Role.ASSISTANT),
+        role=CHAT_ROLES.get(message.role.value, Role.ASSISTANT),
         text=text or f"({', '.join(block.block_type for block in message.blocks) or 'no words'})",
         said_at=now,
         metadata={MARK: message.model_dump(mode="json")},

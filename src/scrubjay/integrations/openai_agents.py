@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from scrubjay.datatypes import NewTurn, Role
 from scrubjay.errors import InputError, MissingExtraError, NotFoundError
+from scrubjay.formats.messages import CHAT_ROLES
+from scrubjay.formats.parts import sort_parts
+from scrubjay.integrations.turn_log import session_turns
 from scrubjay.telling import tell_evidence
 
 try:
@@ -21,13 +25,6 @@ if TYPE_CHECKING:
     from scrubjay.datatypes import Turn
 
 MARK = "openai_agents"  # under it a turn's metadata hold the whole item
-ROLE_OF = {
-    "user": Role.USER,
-    "system": Role.SYSTEM,
-    "developer": Role.SYSTEM,
-    "function_call_output": Role.TOOL,
-}
-"""An item's role, or else its type; all others are the assistant's."""
 
 
 class ScrubJaySession:
@@ -48,7 +45,7 @@ class ScrubJaySession:
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         settings = self.session_settings
         most = settings.limit if limit is None and settings is not None else limit
-        items = [item_of(turn) for turn in await self._turns()]
+        items = [item_of(turn) for turn in await self._memory.run(session_turns, self.session_id)]
         return items if most is None else items[max(len(items) - most, 0) :]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
@@ -57,23 +54,15 @@ class ScrubJaySession:
         await self._memory.add(turns, session_id=self.session_id)
 
     async def pop_item(self) -> TResponseInputItem | None:
-        turns = await self._turns()
+        turns = await self._memory.run(session_turns, self.session_id)
         if not turns:
             return None
         await self._memory.forget(turn=turns[-1].turn_id)
         return item_of(turns[-1])
 
     async def clear_session(self) -> None:
-        try:
+        with suppress(NotFoundError):  # it is clear
             await self._memory.forget(session=self.session_id)
-        except NotFoundError:
-            return  # it is clear
-
-    async def _turns(self) -> list[Turn]:
-        try:
-            return [turn async for turn in self._memory.turns(session_id=self.session_id)]
-        except NotFoundError:
-            return []
 
 
 def recall_tool(memory: AsyncMemory, *, max_tokens: int | None = None) -> FunctionTool:
@@ -101,7 +90,8 @@ def tell_error(_: RunContextWrapper[Any], error: Exception) -> str:
 
 def turn_of(item: dict[str, Any], now: datetime) -> NewTurn:
     """Make an item a turn: its words to be found, and all of it in the metadata."""
-    role = ROLE_OF.get(item.get("role") or item.get("type", ""), Role.ASSISTANT)
+    kind = "tool" if item.get("type") == "function_call_output" else item.get("role", "")
+    role = CHAT_ROLES.get(kind, Role.ASSISTANT)
     return NewTurn(role=role, text=text_of(item), said_at=now, metadata={MARK: item})
 
 
@@ -109,10 +99,8 @@ def text_of(item: dict[str, Any]) -> str:
     if item.get("type") == "function_call":
         return f"{item['name']}({item['arguments']})"
     said = item.get("content") or item.get("output") or item.get("summary") or ""
-    parts = (
-        [said] if isinstance(said, str) else [part.get("text") or part.get("refusal") or "" for part in said]
-    )
-    return "\n".join(filter(None, parts)) or f"({item.get('type', 'message')})"
+    texts = sort_parts([said] if isinstance(said, str) else said).texts
+    return "\n".join(filter(None, texts)) or f"({item.get('type', 'message')})"
 
 
 def item_of(turn: Turn) -> TResponseInputItem:

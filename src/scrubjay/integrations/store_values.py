@@ -1,4 +1,4 @@
-"""Values and namespaces of LangGraph's store: written as words, held against filters and patterns."""
+"""Values and namespaces of LangGraph's store: written as words, held against filters."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from scrubjay.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 Namespace = tuple[str, ...]
 PREFIX = "langgraph:"  # of the id of a session that is a namespace
-ANY = "*"  # a label of a pattern that stands for every label
 COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     "$eq": operator.eq,
     "$ne": operator.ne,
@@ -71,13 +70,3 @@ def compares(value: object, name: str, operand: object) -> bool:
         return bool(COMPARE[name](value, operand))
     except TypeError:
         return False
-
-
-def is_prefix(pattern: Sequence[str], namespace: Namespace) -> bool:
-    return len(pattern) <= len(namespace) and all(
-        wanted in (ANY, label) for wanted, label in zip(pattern, namespace, strict=False)
-    )
-
-
-def is_suffix(pattern: Sequence[str], namespace: Namespace) -> bool:
-    return is_prefix(pattern[::-1], namespace[::-1])
