@@ -183,6 +183,19 @@ def test_processes_create_and_add_at_once(tmp_path: Path) -> None:
             assert memory.doctor() == ()
 
 
+def test_processes_create_one_file(tmp_path: Path) -> None:
+    """Whoever opens a file while another process makes it finds a memory, however the two meet."""
+    barrier = PROCESSES.Barrier(3)
+    finish(*(start(open_each, str(tmp_path), barrier) for _ in range(3)))
+
+
+def open_each(folder: str, barrier: Barrier) -> None:
+    for number in range(100):
+        barrier.wait(PATIENCE)
+        with open_memory(f"{folder}/{number}.jay") as memory:
+            assert memory.doctor() == ()
+
+
 def test_one_thing_said_to_two_processes(tmp_path: Path) -> None:
     """The same turns added by two processes at once are stored once: their ids are unique in the file, not in a process."""
     path = str(tmp_path / "memory.jay")

@@ -44,6 +44,12 @@ ERRORS: dict[int, tuple[type[StoreError], str]] = {
 }
 """SQLite's primary result code → our error, and what to say of the file."""
 
+FILE_KIND = """
+SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+       (SELECT count(*) FROM sqlite_schema)
+"""
+"""One statement, so one view of the file: between several another process may have made the schema."""
+
 PRIMARY_CODE = 0xFF  # an extended result code carries the primary one in its low byte
 
 
@@ -209,9 +215,8 @@ def use_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 def stored_version(connection: sqlite3.Connection, path: str) -> int:
     """Read the schema version, refusing a file that isn't a memory or comes from a newer ScrubJay."""
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    row: tuple[int, int, int] = connection.execute(FILE_KIND).fetchone()
+    application, version, tables = row
     if application != APPLICATION_ID and (tables or version):
         raise StoreCorruptError(f"{path} is not a ScrubJay memory: it is another program's SQLite file")
     if version > SCHEMA_VERSION:
