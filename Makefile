@@ -43,10 +43,14 @@ docs: .venv/developing
 bench: .venv/developing
 	$(BIN)/python benchmarks/run_all.py $(if $(DATA),--data $(DATA)) --write --out runs/figures
 
-# The pictures of docs/benchmarks.md, from what `make bench` wrote and with --all; and how stores fare as they grow.
+# The pictures of docs/benchmarks.md, from what `make bench` wrote and with --all; how stores fare as they grow; and how far
+# probabilities can be believed. DATA as for `make bench`.
 pictures: .venv/developing
 	$(BIN)/scrubjay bench sizes --turns 250,1000,4000,10000 --beside mem0 --beside langgraph-store --beside naive-rag --out runs/figures/sizes.json
 	$(BIN)/scrubjay bench plot $(wildcard $(addprefix runs/figures/,$(DRAWN))) runs/figures/sizes.json --to docs/pictures
+	$(BIN)/python benchmarks/calibration.py held-out=datasets $(LOCOMO) $(if $(DATA),longmemeval=$(DATA)/longmemeval/longmemeval_dev.json) --plot docs/pictures/reliability.png
+	$(BIN)/python benchmarks/abstention.py $(LOCOMO) labelled=datasets --plot docs/pictures/risk-coverage.png
+LOCOMO = $(if $(DATA),locomo=$(DATA)/locomo/locomo_dev.json)
 DRAWN = retrieval-locomo.json retrieval-longmemeval.json ablation-construction.json ablation-representation.json \
 	ablation-threshold-lychee-v2.json ablation-threshold-default.json
 

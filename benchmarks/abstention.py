@@ -1,22 +1,26 @@
 """How well confidence, reckoned without a model, tells questions that a memory can't answer: a risk-coverage curve.
 
-    python benchmarks/abstention.py DATASET [PATH]
+    python benchmarks/abstention.py DATASET=PATH … [--plot FILE.png]
 
 A question is covered in the order of its score; the risk is the share of covered questions without an answer, as if a
 reader answered all others right. Beside the confidence stand the relevance of the best turn alone, no score (chance) and
-the perfect one. `DATASET PATH` as for `scrubjay bench`, for instance `locomo ../shared/data/locomo/locomo_dev.json`.
+the perfect one. Data sets as for `scrubjay bench`, for instance `locomo=../shared/data/locomo/locomo_dev.json`; `held-out=datasets`
+are those of our conversations that nothing was fitted to. A data set whose file isn't there is skipped.
 """
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scrubjay.bench.abstention import COVERAGES, collect_cases, measure_selectivity
-from scrubjay.bench.datasets import DATASETS, load_dataset
+from scrubjay.bench.diagrams import Risks, draw_risks
+from scrubjay.bench.given import load_given
+from scrubjay.bench.plots import save_picture
 from scrubjay.embed import load_embedder
 from scrubjay.settings import Settings
 
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scrubjay.bench.abstention import AbstentionCase, Selectivity
+    from scrubjay.bench.questions import Dataset
+
+CONFIDENCE = "confidence"
 
 
 def describe(name: str, found: Selectivity) -> str:
@@ -40,24 +47,16 @@ def describe_threshold(cases: Sequence[AbstentionCase], threshold: float) -> lis
     return lines
 
 
-def main() -> None:
-    """Ask every question and print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("dataset", choices=sorted(DATASETS))
-    parser.add_argument("path", type=Path, nargs="?")
-    arguments = parser.parse_args()
-    settings = Settings()
-    dataset = load_dataset(arguments.dataset, arguments.path)
+def print_abstention(dataset: Dataset, settings: Settings) -> Risks:
+    """Ask every question of a data set and print the tables."""
     cases = list(collect_cases(dataset, embedder=load_embedder(), settings=settings))
     truth = [case.answerable for case in cases]
-    print(f"{dataset.name}: {len(cases)} questions, {truth.count(False)} without an answer; "
+    print(f"\n{dataset.name}: {len(cases)} questions, {truth.count(False)} without an answer; "
           f"data sha256 {dataset.sha256[:16]}…\n")  # fmt: skip
     shares = " | ".join(f"right at {share:.0%}" for share in COVERAGES)
     print(f"| score | AUROC | AURC | {shares} |\n|---|" + "---:|" * (2 + len(COVERAGES)))
     scores = {
-        "confidence": [case.confidence for case in cases],
+        CONFIDENCE: [case.confidence for case in cases],
         "relevance of the best turn": [case.best for case in cases],
         "none": [0.0 for _ in cases],
         "perfect": [float(case.answerable) for case in cases],
@@ -67,6 +66,22 @@ def main() -> None:
     threshold = settings.confidence.answerable_from
     print(f"\nFrom {threshold} on, evidence counts as answering:\n")
     print("\n".join(describe_threshold(cases, threshold)))
+    return Risks(
+        dataset=dataset.name, answerable=truth, scores=scores, chosen=CONFIDENCE, threshold=threshold
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("datasets", nargs="+", help="a name, or name=path")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw risk against coverage")
+    given = parser.parse_args()
+    settings = Settings()
+    drawn = [print_abstention(dataset, settings) for dataset in load_given(given.datasets)]
+    if given.plot is not None:
+        save_picture(partial(draw_risks, drawn), given.plot)
 
 
 if __name__ == "__main__":

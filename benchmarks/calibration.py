@@ -4,7 +4,8 @@
 data set: of the turns given a probability, how many are evidence. Every question counts, those without an answer too.
 Questions of the next conversation, which nothing in a memory answers, show when nothing counts as relevant.
 `--together` puts all sessions of a data set whose session ids are its own into one memory, as LongMemEval's are: a large
-one. A data set whose file isn't there is skipped.
+one. `--plot FILE.png` draws the tables. `held-out=datasets` are those of our conversations that nothing was fitted to. A
+data set whose file isn't there is skipped.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrubjay.bench.datasets import load_dataset
+from scrubjay.bench.diagrams import draw_reliability
+from scrubjay.bench.given import load_given
 from scrubjay.bench.judged import judge_samples
+from scrubjay.bench.plots import save_picture
 from scrubjay.bench.reliability import bin_reliability, format_reliability, likelihoods, measure_floors
 from scrubjay.embed import load_embedder
 from scrubjay.settings import Settings
@@ -26,7 +30,8 @@ from scrubjay.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrubjay.bench.questions import BenchSample
+    from scrubjay.bench.questions import BenchSample, Dataset
+    from scrubjay.bench.reliability import ReliabilityBin
 
 TOGETHER = "together"
 
@@ -42,9 +47,9 @@ def merge_samples(samples: Sequence[BenchSample]) -> BenchSample:
     return replace(samples[0], sample=TOGETHER, conversation=conversation, questions=questions)
 
 
-def print_calibration(name: str, path: Path | None, *, together: bool) -> None:
+def print_calibration(dataset: Dataset, *, together: bool) -> tuple[ReliabilityBin, ...]:
     settings = Settings()
-    samples = load_dataset(name, path).samples
+    samples = dataset.samples
     if together:
         samples = (merge_samples(samples),)
     judged = list(
@@ -53,27 +58,32 @@ def print_calibration(name: str, path: Path | None, *, together: bool) -> None:
     own = [each for each in judged if not each.is_stranger]
     probabilities, gold = likelihoods(own, settings.relevance)
     turns = np.mean([len(each.turn_ids) for each in own])
-    print(f"\n{name}: {len(own):,} questions, memories of {turns:,.0f} turns on average")
-    print(format_reliability(bin_reliability(probabilities, gold)))
+    bins = bin_reliability(probabilities, gold)
+    print(f"\n{dataset.name}: {len(own):,} questions, memories of {turns:,.0f} turns on average")
+    print(format_reliability(bins))
     print(f"evidence expected {probabilities.sum():,.0f}, found {gold.sum():,}")
     floors = measure_floors(judged, settings)
     print(
         f"left out: {floors.turns:.1%} of turns, {floors.gold:.2%} of gold; nothing relevant to "
         f"{floors.silenced:.2%} of questions, {floors.strangers_silenced:.1%} of another memory's"
     )
+    return bins
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("datasets", nargs="+", help="a name, or name=path")
     parser.add_argument("--together", action="store_true", help="one memory of all sessions of a data set")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw a reliability diagram")
     given = parser.parse_args()
-    for each in given.datasets:
-        name, _, path = each.partition("=")
-        if path and not Path(path).exists():
-            print(f"skipped: {path} isn't there", file=sys.stderr)
-            continue
-        print_calibration(name, Path(path) if path else None, together=given.together)
+    curves = {
+        dataset.name: print_calibration(dataset, together=given.together)
+        for dataset in load_given(given.datasets)
+    }
+    if given.plot is not None:
+        save_picture(partial(draw_reliability, curves), given.plot)
     return 0
 
 

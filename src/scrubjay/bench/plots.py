@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from scrubjay.errors import MissingExtraError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from scrubjay.bench.figures import AblationFigures, Figures, RetrievalFigures, RunFigures, Span
+    from scrubjay.bench.measures import Interval
 
 # Okabe and Ito's colours, which people with any kind of colour vision tell apart
 STYLES: Mapping[str, tuple[str, str, str]] = {
@@ -29,7 +31,8 @@ STYLES: Mapping[str, tuple[str, str, str]] = {
 SPARE = (("#000000", "h", "-"), ("#7F7F7F", "*", "-"), ("#F0E442", "p", "-"))
 NAMES = {"chain": "ScrubJay"}
 TITLES = {"locomo": "LoCoMo dev", "longmemeval": "LongMemEval dev", "memdaily": "MemDaily dev",
-          "realmem": "RealMem dev", "labelled": "our own conversations", "sample": "the sample"}  # fmt: skip
+          "realmem": "RealMem dev", "labelled": "our own conversations", "sample": "the sample",
+          "held-out": "our held-out conversations"}  # fmt: skip
 DRAWN = tuple(name for name in STYLES if name != "langgraph-store")  # which finds just what mem0 does
 BUDGETS = (500, 1000, 2000, 4000)
 BY_CATEGORY = "R@1000tok"
@@ -50,31 +53,36 @@ class Picture:
 
 def draw_pictures(figures: Figures, to: Path) -> list[Path]:
     """Draw every picture that the figures have, as PNG; give the files."""
+    paths = [(to / f"{picture.name}.png", picture.draw) for picture in PICTURES]
+    return [path for path, draw in paths if save_picture(partial(draw, figures), path)]
+
+
+def save_picture(draw: Callable[[], Figure | None], path: Path) -> bool:
+    """Draw into a PNG file, and tell whether there was anything to draw."""
     try:
         import matplotlib as mpl
     except ImportError as error:
         raise MissingExtraError("matplotlib", extra="bench") from error
     mpl.use("Agg")
-    written = []
     with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
-        for picture in PICTURES:
-            drawn = picture.draw(figures)
-            if drawn is None:
-                continue
-            path = to / f"{picture.name}.png"
-            to.mkdir(parents=True, exist_ok=True)
-            # no program's name or version inside, so that the same figures give the same bytes
-            drawn.savefig(path, dpi=RESOLUTION, metadata={"Software": None})
-            written.append(path)
-    return written
+        drawn = draw()
+        if drawn is None:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # no program's name or version inside, so that the same figures give the same bytes
+        drawn.savefig(path, dpi=RESOLUTION, format="png", metadata={"Software": None})
+    return True
 
 
-def panels(count: int, *, height: float = 3.6, width: float = 3.9) -> tuple[Figure, list[Axes]]:
+def panels(
+    count: int, *, height: float = 3.6, width: float = 3.9, rows: tuple[float, ...] = (1,)
+) -> tuple[Figure, list[Axes]]:
+    """Give a figure with so many panels in each row, and rows of these heights to each other."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width * count + 0.4, height), layout="constrained")
-    axes = figure.subplots(1, count, squeeze=False)[0]
-    return figure, list(axes)
+    axes = figure.subplots(len(rows), count, squeeze=False, height_ratios=rows)
+    return figure, list(axes.flat)
 
 
 def style_of(system: str, place: int = 0) -> tuple[str, str, str]:
@@ -85,7 +93,7 @@ def percent(values: Iterable[float]) -> list[float]:
     return [100 * value for value in values]
 
 
-def bounds(spans: Sequence[Span]) -> list[list[float]]:
+def bounds(spans: Sequence[Span | Interval]) -> list[list[float]]:
     """Give the distances below and above the means, as error bars are given."""
     return [
         percent(span.mean - span.low for span in spans),

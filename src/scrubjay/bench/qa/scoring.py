@@ -220,7 +220,12 @@ def average_values(rows: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
 
 def share_interval(values: Sequence[float]) -> Interval:
     """Give a share with Wilson's interval, which holds also near 0 and 1."""
-    count, share, z = len(values), sum(values) / len(values), NORMAL_QUANTILE
+    return bound_share(sum(values) / len(values), len(values))
+
+
+def bound_share(share: float, count: int) -> Interval:
+    """Give Wilson's interval of a share of so many."""
+    z = NORMAL_QUANTILE
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     spread = z * (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5 / (1 + z * z / count)
     return Interval(
