@@ -37,10 +37,14 @@ SETTINGS = {
 
 
 class PostgresServer:
-    """A server of its own folder, which it needs outside of pytest's: PostgreSQL refuses to run as root."""
+    """A server of its own folder, which it needs outside of pytest's: PostgreSQL refuses to run as root.
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="scrubjay-postgres-"))
+    A folder that a server was stopped in is gone on with.
+    """
+
+    def __init__(self, folder: Path | None = None, **settings: str) -> None:
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="scrubjay-postgres-"))
+        self.folder.mkdir(exist_ok=True)
         self.log = self.folder / "log"
         self._data = self.folder / "data"
         self._user = NOBODY if os.geteuid() == 0 else None
@@ -49,10 +53,12 @@ class PostgresServer:
         self._bin = find_binaries()
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            self._run("initdb", "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync")
-            self.start()
+            if not self._data.exists():
+                self._run("initdb", "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync")
+            self.start(**settings)
         except BaseException:
-            self.remove()
+            if folder is None:
+                self.remove()
             raise
 
     def _run(self, program: str, *arguments: str) -> None:

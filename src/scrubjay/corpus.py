@@ -58,10 +58,10 @@ class CorpusCache:
     def current(self, store: Store) -> Corpus:
         """Give the corpus at the store's present state; hold `lock` while using it."""
         corpus = self._corpus
-        state = store.state()
+        state = None if corpus is None else store.state()
         if corpus is not None and corpus.state == state:
             return corpus
-        fresh = corpus is None or corpus.state.generation != state.generation
+        fresh = corpus is None or state is None or corpus.state.generation != state.generation
         rows = store.load(after=0 if fresh or corpus is None else corpus.state.last_passage)
         if corpus is not None and rows.state.generation == corpus.state.generation:
             self._corpus = extend_corpus(corpus, rows)

@@ -68,12 +68,14 @@ class SqliteStore:
 
     def name_embedder(self, embedder: EmbedderIdentity) -> None:
         """Give a new memory its id and its embedder; raise EmbedderMismatchError where it has another."""
-        if self.embedder is None:
+        stored = self.embedder
+        if stored is None:
             values = {"memory_id": str(uuid.uuid4()), "embedder": identity_text(embedder), "generation": "0"}
             with self._database.write() as connection:
                 connection.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", values.items())
-        if self.embedder != embedder:
-            raise EmbedderMismatchError(stored=str(self.embedder), given=str(embedder))
+            stored = self.embedder
+        if stored != embedder:
+            raise EmbedderMismatchError(stored=str(stored), given=str(embedder))
         self._named = embedder
 
     def known(self, turns: Sequence[tuple[str, NewTurn]]) -> list[bool]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from psycopg import RawCursor
+
 from scrubjay.datatypes import StoreState
 from scrubjay.store.meta import stored_identity
 from scrubjay.store.postgres.schema import COUNTERS, SETTING
@@ -132,11 +134,14 @@ class Transaction:
         written = 0
         for start in range(0, len(rows), ROWS_AT_ONCE):
             part = rows[start : start + ROWS_AT_ONCE]
-            marks = f"(%s{', %s' * len(part[0])})"
-            written += self._connection.execute(
-                f"INSERT INTO scrubjay.{table} (memory_id, {columns} VALUES {', '.join([marks] * len(part))} {otherwise}",
-                [value for row in part for value in (self._key, *row)],
-            ).rowcount
+            width = len(part[0])
+            marks = ", ".join(numbered_marks(2 + width * place, width) for place in range(len(part)))
+            cursor = RawCursor(self._connection)  # looks for no marks of its own among so many
+            cursor.execute(
+                f"INSERT INTO scrubjay.{table} (memory_id, {columns} VALUES {marks} {otherwise}",
+                [self._key, *(value for row in part for value in row)],
+            )
+            written += cursor.rowcount
         return written
 
     def take_rows(self, table: str, count: int) -> range:
@@ -157,3 +162,8 @@ class Transaction:
             last_write=mark,
             **memory.last,
         )
+
+
+def numbered_marks(first: int, count: int) -> str:
+    """Give the marks of one row of values, the memory's id, which is the first value of all, before them."""
+    return f"($1{''.join(f', ${number}' for number in range(first, first + count))})"

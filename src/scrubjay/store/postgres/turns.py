@@ -74,10 +74,12 @@ class PostgresStore:
         def name(transaction: Transaction) -> None:
             transaction.memory.embedder = transaction.memory.embedder or identity_text(embedder)
 
-        if self.embedder is None:
+        stored = self.embedder
+        if stored is None:
             self._place.write(name)
-        if self.embedder != embedder:
-            raise EmbedderMismatchError(stored=str(self.embedder), given=str(embedder))
+            stored = self.embedder
+        if stored != embedder:
+            raise EmbedderMismatchError(stored=str(stored), given=str(embedder))
         self._named = embedder
 
     def known(self, turns: Sequence[tuple[str, NewTurn]]) -> list[bool]:
