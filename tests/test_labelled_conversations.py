@@ -127,6 +127,7 @@ def set_whole(key: str, value: object) -> Callable[[dict[str, Any]], None]:
         (set_question("category", "multi-hop"), "q01: 1 evidence turns, expected 2 or more"),
         (set_question("category", "unanswerable"), "q01: unanswerable with 1 evidence turns"),
         (set_question("asked_by", "Ida"), "q01: asked_by is 'Ida', expected null or one of Ole, Wren"),
+        (set_question("asked_by", "Wren"), "q01: 'Wren' asks about 'Wren', expected the first person"),
         (set_question("asked_at", "2025-03-01T09:00:30+00:00"), "later than its evidence s01:1"),
         (set_question("question", "How deep will Ole dig?!"), "q02: says the same as q01"),
     ],

@@ -31,6 +31,7 @@ CATEGORIES = (
 )
 LICENSE = "CC0-1.0"
 LEAST_MULTI_HOP_EVIDENCE = 2
+LATIN = "[A-Za-zÀ-ÿ]"  # bounds a name; Chinese leaves no space beside one
 LONGEST_REPEATABLE_TURN = 40  # characters: "Yes, do." may come twice, a paragraph may not
 
 
@@ -281,9 +282,16 @@ def check_question(question: Question, speakers: frozenset[str], report: Report)
             report.add(question.id, f"{amount} evidence turns", f"{least} or more")
         if not question.answer:
             report.add(question.id, "the answer is empty", "an answer")
-    if question.asked_by is not None and question.asked_by not in speakers:
-        known = f"null or one of {', '.join(sorted(speakers))}"
-        report.add(question.id, f"asked_by is {question.asked_by!r}", known)
+    if question.asked_by is not None:
+        check_asker(question.id, question.asked_by, question.question, speakers, report)
+
+
+def check_asker(where: str, asker: str, question: str, speakers: frozenset[str], report: Report) -> None:
+    """Check that who asks took part and doesn't call himself by his name."""
+    if asker not in speakers:
+        report.add(where, f"asked_by is {asker!r}", f"null or one of {', '.join(sorted(speakers))}")
+    elif re.search(rf"(?<!{LATIN}){re.escape(asker)}(?!{LATIN})", question):
+        report.add(where, f"{asker!r} asks about {asker!r}", "the first person, or another asker")
 
 
 def check_evidence(question: Question, turns: dict[str, Turn], report: Report) -> None:
