@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from scrubjay.errors import NotFoundError
 from scrubjay.memory import OWNER, Memory
-from scrubjay.open_memories import OpenMemories, owned_by, require_user
+from scrubjay.open_memories import OpenHome, require_user
 from scrubjay.store.connection import Database, remove_file
 from scrubjay.store.sqlite import SqliteStore
 
@@ -73,7 +73,7 @@ class Home(Protocol):
     def close(self) -> None: ...
 
 
-class MemoryHome:
+class MemoryHome(OpenHome):
     """Memories of many users in one folder; each is a file of its own, so users can't meet.
 
     Safe to share between threads. Memories stay open for the next who asks, `max_open` of them at most but for those
@@ -90,40 +90,22 @@ class MemoryHome:
         max_open: int = MAX_OPEN,
     ) -> None:
         """Open nothing yet; `model` is what all memories ask, and its giver's to close."""
+        super().__init__(max_open)
         self.folder = Path(folder)
         self._settings = settings
         self._embedder = embedder
         self._model = model
-        self._open = OpenMemories(max_open)
         self._owners: dict[str, str] = {}  # of hashed names, which never change hands
 
     def path(self, user_id: str) -> Path:
         return self.folder / file_name(user_id)
 
-    def memory(self, user_id: str, *, create: bool = True) -> Memory:
-        """Give the user's memory, opened once and kept until `close`; raise NotFoundError if not to create."""
-        with self._borrowed(user_id, create=create, pin=True) as memory:
-            return memory
-
-    def borrow(self, user_id: str, *, create: bool = True) -> AbstractContextManager[Memory]:
-        """Give the user's memory, which isn't closed before the block ends; raise NotFoundError if not to create.
-
-        Where the user is forgotten meanwhile, using it raises StoreClosedError.
-        """
-        return self._borrowed(user_id, create=create)
-
-    def _borrowed(self, user_id: str, *, create: bool, pin: bool = False) -> AbstractContextManager[Memory]:
-        return self._open.borrow(
-            file_name(user_id), lambda: self._open_memory(user_id, create=create), pin=pin
-        )
-
-    def _open_memory(self, user_id: str, *, create: bool) -> Memory:
+    def _open_stored(self, user_id: str, *, create: bool) -> Memory:
         path = self.path(user_id)
         if not create and not path.exists():
             raise NotFoundError(f"{self.folder} has no memory of user {user_id!r}")
         self.folder.mkdir(parents=True, exist_ok=True)
-        memory = Memory(path, settings=self._settings, embedder=self._embedder, model=self._model)
-        return owned_by(memory, user_id)
+        return Memory(path, settings=self._settings, embedder=self._embedder, model=self._model)
 
     def users(self) -> tuple[str, ...]:
         """Give the ids of all users who have a memory here, sorted."""
@@ -138,30 +120,11 @@ class MemoryHome:
             self._owners[name] = owner
         return owner
 
-    def forget(self, user_id: str) -> bool:
-        """Delete the user's memory, log and all; say whether there was one.
-
-        Whoever has borrowed it gets StoreClosedError from then on.
-        """
-        return self._open.remove(file_name(user_id), lambda: self._remove_file(self.path(user_id)))
-
-    @staticmethod
-    def _remove_file(path: Path) -> bool:
+    def _remove_stored(self, user_id: str) -> bool:
+        path = self.path(user_id)
         existed = path.exists()
         remove_file(str(path))
         return existed
-
-    def close(self) -> None:
-        """Close all memories, also those in use."""
-        self._open.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class FileHome:

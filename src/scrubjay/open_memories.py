@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from scrubjay.errors import InputError, StoreClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from types import TracebackType
 
     from scrubjay.memory import Memory
 
@@ -150,3 +153,57 @@ def close_place(place: OpenMemory) -> None:
     memory, place.memory = place.memory, None
     if memory is not None:
         memory.close()
+
+
+class OpenHome(ABC):
+    """What homes of many users share: each memory is opened once, for all who ask, and owned by its user."""
+
+    def __init__(self, max_open: int) -> None:
+        self._open = OpenMemories(max_open)
+
+    @abstractmethod
+    def _open_stored(self, user_id: str, *, create: bool) -> Memory:
+        """Open the user's memory, or make it; raise NotFoundError if not to create."""
+
+    @abstractmethod
+    def _remove_stored(self, user_id: str) -> bool:
+        """Delete what is stored of the user; say whether there was anything."""
+
+    def memory(self, user_id: str, *, create: bool = True) -> Memory:
+        """Give the user's memory, opened once and kept until `close`; raise NotFoundError if not to create."""
+        with self._borrowed(user_id, create=create, pin=True) as memory:
+            return memory
+
+    def borrow(self, user_id: str, *, create: bool = True) -> AbstractContextManager[Memory]:
+        """Give the user's memory, which isn't closed before the block ends; raise NotFoundError if not to create.
+
+        Where the user is forgotten meanwhile, using it raises StoreClosedError.
+        """
+        return self._borrowed(user_id, create=create)
+
+    def _borrowed(self, user_id: str, *, create: bool, pin: bool = False) -> AbstractContextManager[Memory]:
+        require_user(user_id)
+        return self._open.borrow(user_id, lambda: self._open_owned(user_id, create=create), pin=pin)
+
+    def _open_owned(self, user_id: str, *, create: bool) -> Memory:
+        return owned_by(self._open_stored(user_id, create=create), user_id)
+
+    def forget(self, user_id: str) -> bool:
+        """Delete the user's memory, log and all; say whether there was one.
+
+        Whoever has borrowed it gets StoreClosedError from then on, in other processes too.
+        """
+        require_user(user_id)
+        return self._open.remove(user_id, lambda: self._remove_stored(user_id))
+
+    def close(self) -> None:
+        """Close all memories, also those in use."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
