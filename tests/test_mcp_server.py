@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import tomllib
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +28,7 @@ from scrubjay.cli import app
 from scrubjay.mcp_server import create_mcp_server
 from scrubjay.mcp_serving import is_loopback
 from scrubjay.memory import Memory
+from scrubjay.server.keys import KEYS_FILE, KeyRing, Right
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -574,3 +576,19 @@ def test_configurations_are_read() -> None:
 def mcp_command() -> Command:
     found: Command = typer.main.get_command(app).commands["mcp"]  # type: ignore[attr-defined]  # it is a group
     return found
+
+
+def test_a_home_with_keys_is_not_served_past_them(tmp_path: Path) -> None:
+    """Over HTTP a user of a home that has keys is served by `scrubjay serve` alone, or by a token: the error says so."""
+    with closing(KeyRing(tmp_path / KEYS_FILE)) as ring:
+        ring.add("laptop", right=Right.READ)
+    done = subprocess.run(
+        [*COMMAND, "--home", str(tmp_path), "--user", "mira", "--http", "--port", "0"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"scrubjay serve --home {tmp_path}" in done.stderr

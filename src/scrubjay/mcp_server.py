@@ -13,6 +13,7 @@ from scrubjay._version import __version__
 from scrubjay.datatypes import DatePrecision, TimeRange
 from scrubjay.documents import forget_document
 from scrubjay.errors import InputError, MissingExtraError, QuestionError, ScrubJayError, SettingsError
+from scrubjay.mcp_memories import OneMemory
 from scrubjay.mcp_values import (
     Answered,
     Forgotten,
@@ -22,6 +23,8 @@ from scrubjay.mcp_values import (
     Status,
     TurnArgument,
 )
+from scrubjay.memory import Memory
+from scrubjay.server.keys import Right
 
 try:
     from mcp.server import MCPServer
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from mcp.server.auth.settings import AuthSettings
     from pydantic import BaseModel
 
-    from scrubjay.memory import Memory
+    from scrubjay.mcp_memories import Memories
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -79,11 +82,15 @@ SaidBefore = Annotated[datetime | None, Field(description="Only what was said be
 
 
 def create_mcp_server(
-    memory: Memory, *, auth: AuthSettings | None = None, token_verifier: TokenVerifier | None = None
+    memory: Memory | Memories,
+    *,
+    auth: AuthSettings | None = None,
+    token_verifier: TokenVerifier | None = None,
 ) -> MCPServer[object]:
-    """Make a server over one memory, which stays its giver's to close; `mcp_serving` runs it.
+    """Make a server over one memory, which stays its giver's to close, or over those that its callers may use.
 
-    Tools and resources are plain functions, which the SDK runs on its bounded worker threads: the event loop stays free.
+    `mcp_serving` and the HTTP server run it. Tools and resources are plain functions, which the SDK runs on its bounded
+    worker threads: the event loop stays free.
     """
     server: MCPServer[object] = MCPServer(
         "scrubjay",
@@ -94,7 +101,8 @@ def create_mcp_server(
         auth=auth,
         token_verifier=token_verifier,
     )
-    tools = MemoryTools(memory)
+    memories = OneMemory(memory) if isinstance(memory, Memory) else memory
+    tools = MemoryTools(memories)
     for tool, title, hints in (
         (tools.recall, "Recall", READS),
         (tools.remember, "Remember", ADDS),
@@ -104,7 +112,7 @@ def create_mcp_server(
         (tools.forget, "Forget", DELETES),
     ):
         server.add_tool(tool, title=title, description=inspect.getdoc(tool), annotations=hints)
-    add_resources(server, memory)
+    add_resources(server, memories)
     return server
 
 
@@ -122,10 +130,10 @@ def tell_the_caller(tool: Callable[Given, Result]) -> Callable[Given, Result]:
 
 
 class MemoryTools:
-    """What a model may do with one memory."""
+    """What a model may do with its user's memory."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, memories: Memories) -> None:
+        self._memories = memories
 
     @tell_the_caller
     def recall(
@@ -142,9 +150,9 @@ class MemoryTools:
         the reason it is there; `found` is false where nothing is relevant. Ask one whole question a call, with the
         names in it; dates such as "last week" are understood. Cite the numbers you rely on. Nothing is written.
         """
-        evidence = self._memory.recall(
-            question, max_tokens=max_tokens, time_range=read_range(said_after, said_before)
-        )
+        time_range = read_range(said_after, said_before)
+        with self._memories.borrow(Right.READ) as memory:
+            evidence = memory.recall(question, max_tokens=max_tokens, time_range=time_range)
         recalled = Recalled.of(evidence)
         return give(recalled.text, recalled)
 
@@ -164,7 +172,8 @@ class MemoryTools:
         """
         time_range = read_range(said_after, said_before)
         try:
-            found = self._memory.answer(question, max_tokens=max_tokens, time_range=time_range)
+            with self._memories.borrow(Right.READ) as memory:
+                found = memory.answer(question, max_tokens=max_tokens, time_range=time_range)
         except SettingsError as error:
             raise SettingsError(f"{error}. Without one, call `recall` and answer yourself") from error
         answered = Answered.of(found)
@@ -188,7 +197,8 @@ class MemoryTools:
         you may send them twice. Don't remember what `recall` gave you. All the turns are stored, or none.
         """
         now = datetime.now(UTC)
-        report = self._memory.add([turn.to_turn(now) for turn in turns], session_id=session_id)
+        with self._memories.borrow(Right.WRITE) as memory:
+            report = memory.add([turn.to_turn(now) for turn in turns], session_id=session_id)
         return Remembered(turn_ids=list(report.turn_ids), added=report.added, unchanged=report.unchanged)
 
     @tell_the_caller
@@ -202,12 +212,14 @@ class MemoryTools:
 
         To find what was said, call `recall` instead; to read one whole, its resource scrubjay://sessions/{session_id}.
         """
-        return SessionPage.of(self._memory.sessions(), offset=offset, limit=limit)
+        with self._memories.borrow(Right.READ) as memory:
+            return SessionPage.of(memory.sessions(), offset=offset, limit=limit)
 
     @tell_the_caller
     def status(self) -> Status:
         """Say how much the memory holds, from when to when, and how far the making of records is."""
-        return Status.of(self._memory.status(), now=datetime.now(UTC))
+        with self._memories.borrow(Right.READ) as memory:
+            return Status.of(memory.status(), now=datetime.now(UTC))
 
     @tell_the_caller
     def forget(
@@ -230,9 +242,10 @@ class MemoryTools:
         """
         if sum((turn_id is not None, session_id is not None, said_before is not None, everything)) != 1:
             raise InputError("give exactly one of turn_id, session_id, said_before and everything")
-        report = self._memory.forget(
-            turn=turn_id, session=session_id, before=said_before, everything=everything
-        )
+        with self._memories.borrow(Right.ADMIN) as memory:
+            report = memory.forget(
+                turn=turn_id, session=session_id, before=said_before, everything=everything
+            )
         return Forgotten.model_validate(forget_document(report))
 
 

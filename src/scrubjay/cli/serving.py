@@ -45,11 +45,23 @@ def mcp(  # noqa: PLR0913 -- a command's options are its parameters
 
     if http:
         require_safe(host, token)
+        refuse_keys(home, token)
     with open_to_serve(memory, home=home, user=user) as opened:
         if http:
             serve_http(opened, host=host, port=port, token=token or None)
         else:
             serve_stdio(opened)
+
+
+def refuse_keys(home: Path | None, token: str | None) -> None:
+    """Raise InputError where a home is to be served past its keys."""
+    from scrubjay.server.keys import KEYS_FILE, KeyRing
+
+    if home is not None and token is None and KeyRing(home / KEYS_FILE).has_keys:
+        raise InputError(
+            f"{home} has API keys, which only `scrubjay serve --home {home}` asks for: it serves MCP at /mcp; "
+            "or set SCRUBJAY_MCP_TOKEN"
+        )
 
 
 @contextmanager

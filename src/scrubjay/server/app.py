@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
@@ -22,6 +23,7 @@ from scrubjay.threads import Threads
 
 if TYPE_CHECKING:
     from scrubjay.home import Home
+    from scrubjay.server.agents import McpRoute
     from scrubjay.server.keys import KeyRing
     from scrubjay.server.settings import ServerSettings
 
@@ -66,10 +68,12 @@ def build_app(
 ) -> FastAPI:
     """Put the application together; its threads start with the first request and end with its lifespan."""
     service = make_service(home, keys=keys, settings=settings)
+    agents = open_agents(home)
 
     @asynccontextmanager
     async def live(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with agents.running() if agents else nullcontext():
+            yield
         service.stopping = True
         if on_stop is not None:
             on_stop()
@@ -87,9 +91,20 @@ def build_app(
     app.state.service = service
     problems.register(app)
     add_routes(app)
+    if agents is not None:
+        app.router.routes.append(agents.route)
     add_middleware(app, service)
     describe(app)
     return app
+
+
+def open_agents(home: Home) -> McpRoute | None:
+    """Give the route of the Model Context Protocol, where its package is installed."""
+    if find_spec("mcp") is None:
+        return None
+    from scrubjay.server.agents import McpRoute
+
+    return McpRoute(home)
 
 
 def make_service(home: Home, *, keys: KeyRing | None, settings: ServerSettings) -> Service:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from scrubjay.server.settings import ServerSettings
 
 BULK = "/turns/bulk"  # as long as it likes, if it keeps coming
-ASKS_MODEL = ("/answer", "/chat/completions")
+ASKS_MODEL = ("/answer", "/chat/completions", "/mcp")
 CLOSE = {"Connection": "close"}  # what is left of the body isn't read
 
 

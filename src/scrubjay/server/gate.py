@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from scrubjay.server.keys import KeyRing
 
-GUARDED = ("/v1/", "/metrics")  # what else there is tells nothing of anybody
+GUARDED = ("/v1/", "/metrics", "/mcp")  # what else there is tells nothing of anybody
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
