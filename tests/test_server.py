@@ -78,10 +78,11 @@ def test_turns_are_added_and_read_back(client: TestClient) -> None:
     assert page["next"] is None
     only = client.get(path, params={"session_id": "kitchen", "after": "t0", "limit": 1}).json()
     assert ([turn["turn_id"] for turn in only["turns"]], only["next"]) == (["t1"], "t1")
-    assert client.get(path, params={"session_id": "hall", "after": "t2"}).json() == {
-        "turns": [],
-        "next": None,
-    }
+    hall = client.get(path, params={"session_id": "hall", "after": "t2"}).json()
+    assert ([turn["turn_id"] for turn in hall["turns"]], hall["next"]) == (["hall:0"], None)
+    assert client.get(path, params={"session_id": "kitchen", "after": "hall:0"}).json()["turns"] == []
+    assert client.get(path, params={"session_id": "loft", "after": "t2"}).status_code == 404
+    assert client.get(path, params={"after": "t9"}).status_code == 404
 
 
 @pytest.mark.parametrize("user_id", ODD_IDS)

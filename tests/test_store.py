@@ -123,6 +123,17 @@ def test_more_turns_than_a_page(backend: Backend) -> None:
     assert [turn.index for turn in backend.turns.turns(session_id="s1")] == list(range(401))
 
 
+def test_turns_past_one(backend: Backend) -> None:
+    """What comes past a turn begins right behind it, goes on with later sessions, and is nothing past one that isn't there."""
+    for number in range(3):
+        add(backend, *(said(f"{number} {place}") for place in range(3)), session_id=f"s{number}")
+    past = [turn.text for turn in backend.turns.turns(after="s1:1")]
+    assert past == ["1 2", "2 0", "2 1", "2 2"]
+    assert [turn.text for turn in backend.turns.turns(session_id="s1", after="s1:1")] == ["1 2"]
+    assert [turn.text for turn in backend.turns.turns(session_id="s0", after="s1:1")] == []
+    assert list(backend.turns.turns(after="s2:2")) == list(backend.turns.turns(after="nowhere")) == []
+
+
 def test_reading_while_writing(backend: Backend) -> None:
     """Turns may be added while turns are read; nothing is locked, and what was there comes whole."""
     add(backend, *(said(f"old {place}") for place in range(600)))

@@ -132,10 +132,9 @@ class Memory:
         return join_reports(reports)
 
     def _append(self, turns: list[tuple[str, NewTurn]]) -> AddReport:
-        embedder = self._embedder
+        embedder, most = self._embedder, self.settings.passage_tokens
         known = self._store.known(turns)  # adding again is free: nothing is embedded twice
-        passage_tokens = self.settings.passage_tokens
-        prepared = prepare_turns(turns, known=known, embedder=embedder, passage_tokens=passage_tokens)
+        prepared = prepare_turns(turns, known=known, embedder=embedder, passage_tokens=most)
         try:
             report = self._store.append(prepared)
         except EmbedderMismatchError:
@@ -278,11 +277,12 @@ class Memory:
 
     # --- the log ---
 
-    def turns(self, *, session_id: str | None = None) -> Iterator[Turn]:
-        """Give turns as they were said, in the order of sessions; raise NotFoundError for an unknown session."""
-        if session_id is not None and session_id not in {found.session_id for found in self.sessions()}:
+    def turns(self, *, session_id: str | None = None, after: str | None = None) -> Iterator[Turn]:
+        """Give turns as they were said, in the order of sessions, past the turn `after`; raise NotFoundError for an unknown one."""
+        known = after is not None and self.turn(after).session_id == session_id
+        if not (session_id is None or known or session_id in {one.session_id for one in self.sessions()}):
             raise NotFoundError(f"{self.path} has no session {session_id!r}")
-        return self._store.turns(session_id=session_id)
+        return self._store.turns(session_id=session_id, after=after)
 
     def turn(self, turn_id: str) -> Turn:
         """Give a turn by its id; raise NotFoundError where there is none."""

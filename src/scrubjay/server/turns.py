@@ -155,20 +155,7 @@ async def list_turns(
 
 
 def read_page(memory: Memory, *, session_id: str | None, after: str | None, limit: int) -> list[Turn]:
-    """Give turns past a turn in the order of the log, beginning with the session where it stands."""
-    if after is None:
-        return list(islice(memory.turns(session_id=session_id), limit))
-    last = memory.turn(after)
-    sessions = [last.session_id] if session_id is not None else [one.session_id for one in memory.sessions()]
-    page: list[Turn] = []
-    for name in sessions[sessions.index(last.session_id) :]:
-        if session_id not in (None, name):
-            break
-        later = (t for t in memory.turns(session_id=name) if name != last.session_id or t.index > last.index)
-        page += islice(later, limit - len(page))
-        if len(page) == limit:
-            break
-    return page
+    return list(islice(memory.turns(session_id=session_id, after=after), limit))
 
 
 @router.get("/users/{user}/turns/{turn_id}", response_model=TurnReply)

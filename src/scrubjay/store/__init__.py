@@ -79,8 +79,17 @@ class Store(Protocol):
         """
         ...
 
-    def turns(self, *, session_id: str | None = None, rows: Sequence[int] | None = None) -> Iterator[Turn]:
-        """Give turns in the order of sessions and positions, or exactly those of the rows, in their order."""
+    def turns(
+        self,
+        *,
+        session_id: str | None = None,
+        after: str | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> Iterator[Turn]:
+        """Give turns in the order of sessions and positions, or exactly those of the rows, in their order.
+
+        Those past the turn of the id `after`, which are none where it isn't there.
+        """
         ...
 
     def turn(self, turn_id: str) -> Turn | None: ...

@@ -97,20 +97,34 @@ class SqliteStore:
                 added += new
         return AddReport(turn_ids=tuple(turn_ids), added=added, unchanged=len(turn_ids) - added)
 
-    def turns(self, *, session_id: str | None = None, rows: Sequence[int] | None = None) -> Iterator[Turn]:
+    def turns(
+        self,
+        *,
+        session_id: str | None = None,
+        after: str | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> Iterator[Turn]:
         if rows is not None:
             yield from self._turns_of_rows(rows)
             return
         where, values = (
             ("WHERE session.session_id = ?", (session_id,)) if session_id is not None else ("", ())
         )
-        last = (-1, -1)
-        while True:  # page by page, so that no read stays open between two turns
+        last = self._place(after)
+        while last is not None:  # page by page, so that no read stays open between two turns
             page = self._page(where, values, last)
-            if not page:
-                return
-            last = page[-1][:2]
             yield from (read for _, _, read in page)
+            last = page[-1][:2] if page else None
+
+    def _place(self, turn_id: str | None) -> tuple[int, int] | None:
+        """Give where a turn stands in the log, without one the place before all."""
+        if turn_id is None:
+            return -1, -1
+        with self._database.read() as connection:
+            found: tuple[int, int] | None = connection.execute(
+                "SELECT session_row, position FROM turn WHERE turn_id = ?", (turn_id,)
+            ).fetchone()
+        return found
 
     def _page(
         self, where: str, values: tuple[str, ...], last: tuple[int, int]

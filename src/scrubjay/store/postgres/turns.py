@@ -91,14 +91,34 @@ class PostgresStore:
         added_at = time.time_ns() // 1000
         return self._place.write(lambda transaction: append_turns(transaction, prepared, added_at=added_at))
 
-    def turns(self, *, session_id: str | None = None, rows: Sequence[int] | None = None) -> Iterator[Turn]:
+    def turns(
+        self,
+        *,
+        session_id: str | None = None,
+        after: str | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> Iterator[Turn]:
         if rows is not None:
             yield from self._turns_of_rows(rows)
             return
-        last = (-1, -1)
-        while page := self._page(session_id, last):  # so that no transaction stays open between two turns
-            last = page[-1][0]
+        last = self._turn_place(after)
+        while last is not None:  # page by page, so that no transaction stays open between two turns
+            page = self._page(session_id, last)
             yield from (turn for _, turn in page)
+            last = page[-1][0] if page else None
+
+    def _turn_place(self, turn_id: str | None) -> Place | None:
+        """Give where a turn stands in the log, without one the place before all."""
+        if turn_id is None:
+            return -1, -1
+        found = self._place.read(
+            lambda transaction: transaction.one(
+                "SELECT session_row, position FROM scrubjay.turn "
+                "WHERE memory_id = %(memory)s AND turn_digest = %(digest)s",
+                digest=digest(turn_id),
+            )
+        )
+        return None if found is None else (found[0], found[1])
 
     def _page(self, session_id: str | None, last: Place) -> list[tuple[Place, Turn]]:
         of_session = "" if session_id is None else "AND session.session_digest = %(session)s "
