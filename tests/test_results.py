@@ -55,3 +55,26 @@ def test_small_and_great_probabilities_stay_doubtful() -> None:
     """Nothing is written as impossible or certain."""
     written = {chance: percent(chance) for chance in (0.0001, 0.01, 0.123, 0.994, 0.999)}
     assert list(written.values()) == ["< 1 %", "1 %", "12 %", "99 %", "> 99 %"]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "words"),
+    [
+        ("What did Ana's sister decide?", "my sister decided to stay", ("sister", "decide")),
+        ("Wann kaufte sie die Möhren?", "heute habe ich Möhren gekauft", ("Möhren",)),
+        ("¿Dónde fueron las CLASES de cerámica?", "la clase de ceramica", ("CLASES", "cerámica")),
+        ("Когда он видел кошку?", "у нас живут кошки", ("кошку",)),
+        ("小满的击剑课在哪家剑馆上？", "我今天去上击剑课", ("击剑课",)),
+        ("Where is RMA-1234 now?", "it is 1234, I think", ("1234",)),
+        ("Where is RMA-1234 now?", "rma1234 left today", ("RMA-1234",)),
+    ],
+)
+def test_reasons_are_written_in_words_of_the_question(
+    question: str, text: str, words: tuple[str, ...]
+) -> None:
+    """What a turn was first with is told in the question's words as they are written, in any language."""
+    with Memory(":memory:") as memory:
+        memory.add({"role": "user", "content": text}, session_id="s")
+        (link,) = memory.recall(question, strategy="chain").links
+    assert link.new_terms == words
+    assert link.reason.endswith(f"first with {', '.join(words)}")

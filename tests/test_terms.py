@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrubjay.terms import LONGEST_TERM, extract_terms, hash_terms
+from scrubjay.terms import LONGEST_TERM, extract_terms, hash_terms, locate_terms
 
 
 def finds(question: str, text: str) -> bool:
@@ -107,3 +107,38 @@ def test_hashes_keep_repeats_and_order() -> None:
     hashes = hash_terms(["a", "b", "a"])
     assert hashes.dtype == np.uint64
     assert hashes[0] == hashes[2] != hashes[1]
+
+
+SENTENCES = (
+    "What did Ana's sister decide about the ceramics classes?",
+    "Wie heißt der Schlagzeuger aus der WG mit Vornamen?",
+    "¿Cuántos kilos pesa Chilaquil, según la clínica?",
+    "Когда Катя переехала в Ярославль?",
+    "小满的击剑课在哪家剑馆上？",
+    "أين اشترى سامي الكتاب الجديد؟",
+    "김치찌개는 어디서 먹었어요?",
+    "Was RMA-1234 sent to order.lookup@example.org, or ＦＵＬＬ width ﬁles?",
+    "STRASSE or straße, e-mail or E-Mail?",
+)
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_every_term_stands_somewhere(text: str) -> None:
+    """Each term of a text is located, within a word."""
+    places = locate_terms(text)
+    assert set(places) == set(extract_terms(text))
+    for start, stop in places.values():
+        assert not any(char.isspace() for char in text[start:stop])
+
+
+@given(st.text(max_size=120))
+def test_places_are_inside_the_text(text: str) -> None:
+    """Whatever the text, a place is a piece of it that isn't empty."""
+    for start, stop in locate_terms(text).values():
+        assert 0 <= start < stop <= len(text)
+
+
+@given(st.lists(st.sampled_from([*"aß-.,'é1 ", "ые", "剑", "ﷺ", "の"]), max_size=80).map("".join))
+def test_no_word_is_located_that_gives_no_term(text: str) -> None:
+    """Nothing is located but terms of the text."""
+    assert set(locate_terms(text)) <= set(extract_terms(text))

@@ -10,9 +10,10 @@ import numpy as np
 from scrubjay.context import ContextItem
 from scrubjay.datatypes import ChannelScore, Hit, Link, LinkKind, Purpose, RankBy
 from scrubjay.scores import relevant_rows
+from scrubjay.terms import locate_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -166,22 +167,23 @@ def make_links(
     first = 1 + len(context.shown) - len(rendered)
     numbers = {chain.links[place].row: number for number, (place, _) in enumerate(rendered, start=first)}
     channels = channel_scores(found, [chain.links[place].row for place, _ in rendered])
+    stands = locate_terms(found.question.text)
     links = []
     for shown, (place, tokens) in enumerate(rendered):
         link, item = chain.links[place], items[place]
-        terms = tuple(found.question.terms[term] for term in link.new_terms)
+        words = words_of(found.question, link.new_terms, stands)
         anchor = numbers.get(link.anchor) if link.kind is LinkKind.NEIGHBOUR else None
         links.append(
             Link(
                 number=numbers[link.row],
                 turn=item.turn,
                 kind=link.kind,
-                reason=reason_of(link, terms, anchor),
+                reason=reason_of(link, words, anchor),
                 anchor=anchor,
                 rank=link.rank,
                 probability=link.relevance,
                 channels=channels[shown],
-                new_terms=terms,
+                new_terms=words,
                 excerpt=item.excerpt,
                 tokens=tokens,
                 purpose=link.purpose,
@@ -190,9 +192,24 @@ def make_links(
     return tuple(links)
 
 
-def reason_of(link: ChainLink, terms: tuple[str, ...], anchor: int | None) -> str:
+def words_of(
+    question: Question, terms: Sequence[int], stands: Mapping[str, tuple[int, int]]
+) -> tuple[str, ...]:
+    """Give the words of a question that its terms stand for, as they are written there, in its order."""
+    spans: list[list[int]] = []
+    named = [question.terms[term] for term in terms]
+    for start, stop in sorted(stands[term] for term in named if term in stands):
+        if spans and start <= spans[-1][1]:  # pairs of characters, a compound and its part
+            spans[-1][1] = max(stop, spans[-1][1])
+        else:
+            spans.append([start, stop])
+    written = [question.text[start:stop] for start, stop in spans]
+    return tuple(dict.fromkeys(written + [term for term in named if term not in stands]))
+
+
+def reason_of(link: ChainLink, words: tuple[str, ...], anchor: int | None) -> str:
     """Say in words why a turn is shown, and how likely it is evidence."""
-    covers = f", first with {', '.join(terms)}" if terms else ""
+    covers = f", first with {', '.join(words)}" if words else ""
     chance = f"{percent(link.relevance)} likely evidence"
     if link.kind is LinkKind.ANCHOR:
         return f"anchor {link.rank}, {chance}{covers}"

@@ -17,7 +17,7 @@ import numpy as np
 import Stemmer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -31,6 +31,7 @@ _LETTER = f"(?:[^\\W_{_PAIRED}]|[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\
 _WORD = re.compile(f"{_LETTER}+(?:['\u2019.,:@&/_+-]{_LETTER}+)*|[{_PAIRED}]+")
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:['.,:@&/_+-][a-z0-9]+)*")
 _PARTS = re.compile(r"[.,:@&/_+-]+")
+_PART = re.compile(r"[^.,:@&/_+-]+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _DECIMAL = re.compile(r"\d+(?:[.:]\d+)+")
 _ARABIC_POINTS = re.compile("[\u0610-\u061a\u064b-\u065f\u0670\u0640]")
@@ -89,22 +90,29 @@ _LANGUAGES = (*(name for name in _OTHER_STOPS if name not in {"russian", "arabic
 
 def extract_terms(text: str) -> list[str]:
     """Return the index terms of a text in order, repeats kept."""
-    if text.isascii():
-        words = _ASCII_WORD.findall(text.lower())
-    else:
-        words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    words = _split_words(text)
     language = _recognise_language(words)
     terms: list[str] = []
     for word in words:
-        if len(word) <= LONGEST_TERM:
-            terms.extend(_word_terms(word, language))
-        elif _is_paired(word[0]):
-            terms.extend(_pair_characters(word))
-        else:  # a path, a key, a megabyte without a space: by its beginning and by its parts
-            parts = _PARTS.split(word)
-            whole = [_cut(_fold_latin(word[:LONGEST_TERM]))] if len(parts) > 1 else []
-            terms.extend(whole + [term for part in parts for term in _simple_terms(_cut(part), language)])
+        terms.extend(
+            _word_terms(word, language) if len(word) <= LONGEST_TERM else _long_word_terms(word, language)
+        )
     return terms
+
+
+def locate_terms(text: str) -> dict[str, tuple[int, int]]:
+    """Return where each index term of a text first stands: the characters of its word, or of a compound's part.
+
+    A term is missing where only the folded text has its word, as with a ligature of several words.
+    """
+    language = _recognise_language(_split_words(text))
+    known = set(extract_terms(text))
+    places: dict[str, tuple[int, int]] = {}
+    for word in _WORD.finditer(text):
+        for term, start, stop in _locate_in_word(word[0], language):
+            if term in known:
+                places.setdefault(term, (word.start() + start, word.start() + stop))
+    return places
 
 
 def hash_terms(terms: Iterable[str]) -> NDArray[np.uint64]:
@@ -115,6 +123,16 @@ def hash_terms(terms: Iterable[str]) -> NDArray[np.uint64]:
 @lru_cache(maxsize=CACHED_WORDS)
 def _hash_term(term: str) -> int:
     return int.from_bytes(blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+def _split_words(text: str) -> list[str]:
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    return _WORD.findall(_fold_case(text))
+
+
+def _fold_case(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def _recognise_language(words: list[str]) -> str:
@@ -143,6 +161,31 @@ def _word_terms(word: str, language: str) -> tuple[str, ...]:
     for part in parts:
         terms.extend(term for term in _simple_terms(part, language) if term not in terms)
     return tuple(terms)
+
+
+def _long_word_terms(word: str, language: str) -> list[str]:
+    """Return the terms of a path, a key, a megabyte without a space: by its beginning and by its parts."""
+    if _is_paired(word[0]):
+        return _pair_characters(word)
+    parts = _PARTS.split(word)
+    whole = [_cut(_fold_latin(word[:LONGEST_TERM]))] if len(parts) > 1 else []
+    return whole + [term for part in parts for term in _simple_terms(_cut(part), language)]
+
+
+def _locate_in_word(word: str, language: str) -> Iterator[tuple[str, int, int]]:
+    """Give the terms of a word as it is written, each with the characters it stands for."""
+    if _is_paired(word[0]):
+        for size in (1, 2):
+            for start in range(len(word) - size + 1):
+                yield _fold_case(word[start : start + size]), start, start + size
+        return
+    for part in _PART.finditer(word):
+        for term in _simple_terms(_cut(_fold_case(part[0])), language):
+            yield term, part.start(), part.end()
+    folded = _fold_case(word)
+    short = len(folded) <= LONGEST_TERM
+    for term in _word_terms(folded, language) if short else _long_word_terms(folded, language):
+        yield term, 0, len(word)
 
 
 def _simple_terms(word: str, language: str) -> tuple[str, ...]:

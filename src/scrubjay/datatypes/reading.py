@@ -89,7 +89,7 @@ class Link:
         float  # that the turn is evidence, calibrated: of those given 0.2, a fifth is (docs/ranking.md)
     )
     channels: Mapping[str, ChannelScore]
-    new_terms: tuple[str, ...]  # the question's terms that nothing chosen before covers
+    new_terms: tuple[str, ...]  # the question's words, as it writes them, that nothing chosen before covers
     excerpt: tuple[int, int] | None  # the characters shown of a long turn; None where all are
     tokens: int  # of its line in the context
     purpose: Purpose | None = None  # what a neighbour is there for; None for an anchor
