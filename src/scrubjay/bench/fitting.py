@@ -190,21 +190,25 @@ def line_up(materials: Sequence[Material], by_fold: Sequence[Score], full: Score
     )
 
 
-def calibrate(scored: Scored) -> Calibration:
-    """Fit scale, bias and rivalry by the log loss over all turns (Platt's method)."""
+def calibrate(scored: Scored, *, rivals: bool = True) -> Calibration:
+    """Fit scale, bias and, with `rivals`, rivalry by the log loss over all turns (Platt's method)."""
 
     def loss(candidate: Floats) -> tuple[float, Floats]:
         scale, bias, rivalry = candidate
         odds = scale * scored.scores + bias - scored.prior
         shares, total = exponentials(odds, scored.starts, scored.sizes)
         held = 1 / (1 + np.exp(-total))  # of the summed odds beside the 1 for there being none
-        rivals = np.repeat(np.logaddexp(0, total), scored.sizes)
-        final = odds - rivalry * rivals
+        summed_up = np.repeat(np.logaddexp(0, total), scored.sizes)
+        final = odds - rivalry * summed_up
         value = float(scored.weights @ (np.logaddexp(0, final) - scored.gold * final))
-        pull = scored.weights * (1 / (1 + np.exp(-final)) - scored.gold)
+        pull = scored.weights * (
+            0.5 + 0.5 * np.tanh(final / 2) - scored.gold
+        )  # the logistic, unafraid of large numbers
         summed = np.add.reduceat(pull, scored.starts)
         by_odds = pull - rivalry * np.repeat(summed * held, scored.sizes) * shares
-        return value, np.array([by_odds @ scored.scores, by_odds.sum(), -(pull @ rivals)])
+        return value, np.array(
+            [by_odds @ scored.scores, by_odds.sum(), -(pull @ summed_up) if rivals else 0.0]
+        )
 
-    scale, bias, rivalry = descend(loss, np.array([1.0, -5.0, 0.5])).tolist()
+    scale, bias, rivalry = descend(loss, np.array([1.0, -5.0, 0.5 if rivals else 0.0])).tolist()
     return Calibration(scale=scale, bias=bias, rivalry=rivalry)
