@@ -36,6 +36,7 @@ from scrubjay.memory import Memory
 from scrubjay.settings import Settings
 from scrubjay.store.opening import Opening, open_stores
 from scrubjay.store.postgres import open_database
+from scrubjay.store.postgres.work import TAKE_NEXT
 from scrubjay.store_settings import PostgresSettings
 
 if TYPE_CHECKING:
@@ -196,22 +197,39 @@ def test_every_statement_touches_one_partition(server: PostgresServer) -> None:
 
 
 def test_the_memory_leads_every_key(database: str) -> None:
-    """Every primary, unique and foreign key and every index begins with the memory's id."""
+    """Every primary, unique and foreign key and every index begins with the memory's id, but for what workers share."""
     open_backend(database, "alice").close()
     with psycopg.connect(database) as connection:
         keys = connection.execute(
             "SELECT conrelid::regclass::text, contype, attname FROM pg_constraint "
             "JOIN pg_attribute ON attrelid = conrelid AND attnum = conkey[1] "
             "WHERE connamespace = 'scrubjay'::regnamespace AND contype IN ('p', 'u', 'f') "
-            "AND conrelid <> 'scrubjay.migration'::regclass"
+            "AND conrelid NOT IN ('scrubjay.migration'::regclass, 'scrubjay.budget'::regclass)"
         ).fetchall()
         indexes = connection.execute(
             "SELECT indrelid::regclass::text, attname FROM pg_index JOIN pg_class ON pg_class.oid = indrelid "
             "JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0] "
-            "WHERE relnamespace = 'scrubjay'::regnamespace AND indrelid <> 'scrubjay.migration'::regclass"
+            "WHERE relnamespace = 'scrubjay'::regnamespace AND indrelid NOT IN "
+            "('scrubjay.migration'::regclass, 'scrubjay.budget'::regclass)"
         ).fetchall()
     assert {kind for _, kind, _ in keys} == {"p", "u", "f"}
-    assert [row for row in (*keys, *indexes) if row[-1] != "memory_id"] == []
+    others = [row for row in (*keys, *indexes) if row[-1] != "memory_id"]
+    assert {(table.rstrip("0123456789"), column) for table, column in others} == {
+        ("scrubjay.work", "due_at"),
+        ("scrubjay.work_", "due_at"),
+    }
+
+
+def test_the_next_of_the_queue(database: str) -> None:
+    """Taking the memory that waits longest reads the heads of the queue's indexes, in order, and sorts nothing."""
+    open_backend(database, "alice").close()
+    with psycopg.connect(database) as connection:
+        connection.execute("SET LOCAL enable_seqscan TO off")
+        row = connection.execute(f"EXPLAIN (FORMAT JSON) {TAKE_NEXT}", {"now": 1, "until": 2}).fetchone()
+    plan = json.dumps(row)
+    assert '"Merge Append"' in plan
+    assert plan.count("due_at_idx") == SMALL.partitions
+    assert '"Sort"' not in plan
 
 
 @pytest.mark.parametrize("partitions", [0, 4])
@@ -234,9 +252,9 @@ def test_the_second_wall(database: str, partitions: int) -> None:
         with psycopg.connect(role) as connection:
             tables = connection.execute(
                 "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'scrubjay'::regnamespace "
-                "AND relkind IN ('r', 'p') AND relname <> 'migration'"
+                "AND relkind IN ('r', 'p') AND relname NOT IN ('migration', 'budget')"
             ).fetchall()
-            assert len(tables) == 16 * (partitions + 1)
+            assert len(tables) == 17 * (partitions + 1)
             for (table,) in tables:
                 assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
             connection.execute("SELECT set_config('scrubjay.memory_id', gen_random_uuid()::text, false)")
@@ -259,7 +277,10 @@ def test_two_deployers_at_once(database: str) -> None:
     """Processes that find no tables at the same moment make them once, and all of them go on."""
     finish(*[start(deploy, database) for _ in range(4)])
     with psycopg.connect(database) as connection:
-        assert connection.execute("SELECT version, partitions FROM scrubjay.migration").fetchall() == [(1, 3)]
+        assert connection.execute("SELECT version, partitions FROM scrubjay.migration").fetchall() == [
+            (1, 3),
+            (2, 3),
+        ]
     with open_home(database) as home, home.borrow("alice") as memory:
         say(memory, "hello")
         assert texts(memory) == ["hello"]

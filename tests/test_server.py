@@ -14,9 +14,9 @@ from servers import SPOKEN, add_spoken, application, spoken_turns, user_path
 from small_memories import EMBEDDER, open_memory
 
 from scrubjay.home import MemoryHome
+from scrubjay.json_log import JsonLines
 from scrubjay.memory import Memory
 from scrubjay.server import ServerSettings
-from scrubjay.server.observing import JsonLines
 from scrubjay.settings import SEGMENT_PRESETS, EncoderSettings, Settings
 
 if TYPE_CHECKING:

@@ -91,7 +91,7 @@ class Memory:
             self._embedder = embed.choose_embedder(embedder, stored=self._store.embedder)
             self._store.name_embedder(self._embedder.identity)
             self._worker = open_background(
-                consolidate, self._write_path, self.model, self.settings, read_only=read_only
+                consolidate, self.write_path, self.model, self.settings, read_only=read_only
             )
         except BaseException:
             self._place.close()
@@ -163,7 +163,7 @@ class Memory:
         from scrubjay.consolidation import consolidate
 
         ends = SessionEnds(flush=flush, idle=idle)
-        return consolidate(self._write_path(), self.model, ends, limits=limits, advance=advance)
+        return consolidate(self.write_path(), self.model, ends, limits=limits, advance=advance)
 
     def reconsolidate(
         self,
@@ -177,15 +177,15 @@ class Memory:
         """
         from scrubjay.consolidation import reconsolidate
 
-        return reconsolidate(self._write_path(), self.model, limits=limits, advance=advance)
+        return reconsolidate(self.write_path(), self.model, limits=limits, advance=advance)
 
     def plan_consolidation(self, *, flush: bool = False, idle: timedelta | None = None) -> ConsolidationPlan:
         """Reckon the calls and tokens that `consolidate` would take; nothing is written or called."""
         from scrubjay.consolidation import plan_consolidation
 
-        return plan_consolidation(self._write_path(), SessionEnds(flush=flush, idle=idle))
+        return plan_consolidation(self.write_path(), SessionEnds(flush=flush, idle=idle))
 
-    def _write_path(self) -> WritePath:
+    def write_path(self) -> WritePath:
         return WritePath(
             turns=self._store,
             segments=self.segments,

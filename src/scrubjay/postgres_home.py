@@ -11,6 +11,8 @@ from scrubjay.store.postgres import open_database, stores_of
 
 if TYPE_CHECKING:
     from scrubjay.llm import ChatModel
+    from scrubjay.store.postgres.budgets import BudgetLimits, SharedBudgets
+    from scrubjay.store.postgres.work import WorkQueue
 
 MAX_OPEN = 256  # memories; an open one holds its index, but no connection
 
@@ -50,6 +52,18 @@ class PostgresHome(OpenHome):
 
     def _remove_stored(self, user_id: str) -> bool:
         return self._database.forget_user(user_id)
+
+    def work_queue(self) -> WorkQueue:
+        """Give the memories that have something for a worker to do."""
+        from scrubjay.store.postgres.work import WorkQueue
+
+        return WorkQueue(self._database)
+
+    def budgets(self, limits: BudgetLimits) -> SharedBudgets:
+        """Give what all workers of the database may spend together."""
+        from scrubjay.store.postgres.budgets import SharedBudgets
+
+        return SharedBudgets(self._database, limits)
 
     def close(self) -> None:
         """Close all memories, also those in use, and the connections."""

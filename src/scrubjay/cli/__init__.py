@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from scrubjay.cli import bench, consolidating, reading, serving, serving_http, writing
+from scrubjay.cli import bench, consolidating, reading, serving, serving_http, working, writing
 from scrubjay.errors import FormatError, InputError, MissingExtraError, ScrubJayError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ reading.register(app)
 consolidating.register(app)
 serving.register(app)
 serving_http.register(app)
+working.register(app)
 bench.register(app)
 
 

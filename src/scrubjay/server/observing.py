@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import time
-import traceback
 import uuid
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders
 
 from scrubjay.errors import StoreError
+from scrubjay.json_log import frames_of
 from scrubjay.server.problems import ProblemError, render_problem
 
 if TYPE_CHECKING:
@@ -94,43 +92,3 @@ class Observer:
                 fields["message"] = str(state["error"])
         failed = status >= FAILED and status != NOT_CONFIGURED
         LOGGER.log(logging.ERROR if failed else logging.INFO, "request", extra={"fields": fields})
-
-
-def frames_of(error: BaseException) -> list[str]:
-    """Say where an error was raised, without its words: they may hold what somebody said."""
-    return [
-        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
-    ]
-
-
-class JsonLines(logging.Formatter):
-    """Log records as lines of JSON; exceptions as their class and frames."""
-
-    def __init__(self, *, log_content: bool = False) -> None:
-        super().__init__()
-        self._log_content = log_content
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "event": record.getMessage(),
-            **record.__dict__.get("fields", {}),
-        }
-        if record.exc_info and record.exc_info[1] is not None:
-            error = record.exc_info[1]
-            line |= {"error": type(error).__name__, "frames": frames_of(error)}
-            if self._log_content:
-                line["message"] = str(error)
-        return json.dumps(line)
-
-
-def log_to_stderr(*, log_content: bool = False) -> None:
-    """Send what servers log to standard error, a line of JSON each."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines(log_content=log_content))
-    for name in ("scrubjay", "uvicorn"):
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.INFO)

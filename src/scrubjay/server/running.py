@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from scrubjay.errors import InputError
+from scrubjay.json_log import log_to_stderr
 from scrubjay.llm import load_model
 from scrubjay.server.app import build_app
 from scrubjay.server.gate import is_loopback, read_rate
-from scrubjay.server.observing import log_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

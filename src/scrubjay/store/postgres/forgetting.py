@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pgvector import Vector
 
+from scrubjay.store.postgres.scheduling import schedule_encoding
 from scrubjay.store.postgres.writing import OF_TURN
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def forget_turns(transaction: Transaction, where: str, value: object) -> Forgott
         rows=sessions,
     ).rowcount
     transaction.memory.generation += 1
+    schedule_encoding(transaction)
     return Forgotten(
         turns=removed, passages=passages, sessions=emptied, records=records, nodes=nodes, notes=notes
     )

@@ -68,6 +68,11 @@ class MemoryPlace:
         return found.public_id
 
     @property
+    def settle_seconds(self) -> float:
+        """Give how long after an add a worker may look at a memory."""
+        return self._database.settings.settle_seconds
+
+    @property
     def is_gone(self) -> bool:
         return self._peek() is None
 

@@ -11,6 +11,7 @@ from scrubjay.errors import EncodingUnfinishedError
 from scrubjay.store import rows
 from scrubjay.store.postgres import staging
 from scrubjay.store.postgres.record_columns import read_record_rows, record_state
+from scrubjay.store.postgres.scheduling import schedule_encoding
 from scrubjay.store.postgres.values import digest, from_optional_sql_text, from_sql_text
 from scrubjay.store.records import EMPTY, read_record, require_type
 
@@ -208,6 +209,7 @@ def switch_encoding(transaction: Transaction) -> EncodingRun:
         encoding=building,
     )
     transaction.memory.current_encoding = building
+    schedule_encoding(transaction)
     return read_encodings(transaction)[0]
 
 

@@ -19,6 +19,9 @@ SETTING = "scrubjay.memory_id"
 LISTING = "scrubjay.list_memories"
 """The transaction's setting with which the table of memories, and no other, may be read whole."""
 
+FINDING = "scrubjay.find_work"
+"""The transaction's setting with which the queue of memories that wait for a worker may be read and changed whole."""
+
 COUNTERS = (
     "session",
     "turn",
@@ -263,7 +266,40 @@ def create_node_tables(layout: Layout) -> list[str]:
     ]
 
 
+def create_work_queue(layout: Layout) -> list[str]:
+    """Version 2: which memories have something for a worker to do, and from when; what workers spend together.
+
+    A memory has a row in `work` while it has open turns or segments to encode. `cut_at`: when to look whether open
+    turns make a segment; `encode_at`: when a segment can be leased; `held_until`: a worker looks at it until then.
+    Memories that are there get a row each, and lose it when a worker finds nothing. `budget` is no memory's.
+    """
+    queue, *walls = create_table(
+        "work",
+        "cut_at bigint, encode_at bigint, held_until bigint NOT NULL DEFAULT 0, "
+        "due_at bigint NOT NULL GENERATED ALWAYS AS (greatest(least(cut_at, encode_at), held_until)) STORED, "
+        "PRIMARY KEY (memory_id), FOREIGN KEY (memory_id) REFERENCES scrubjay.memory",
+        layout,
+        fillfactor=50,
+    )
+    parts = walls[: layout.partitions]
+    return [
+        queue,
+        *parts,
+        "CREATE INDEX work_due ON scrubjay.work (due_at)",
+        f"SET LOCAL {LISTING} TO 'on'",
+        "INSERT INTO scrubjay.work (memory_id, cut_at, encode_at) SELECT memory_id, created_at, created_at FROM scrubjay.memory",
+        *walls[layout.partitions :],
+        *(
+            f"CREATE POLICY find_{kind.lower()} ON scrubjay.work FOR {kind} "
+            f"USING (current_setting('{FINDING}', true) = 'on')"
+            for kind in ("SELECT", "UPDATE")
+        ),
+        "CREATE TABLE scrubjay.budget (name text PRIMARY KEY, starts_at bigint NOT NULL, used bigint NOT NULL)",
+    ]
+
+
 TABLES = (
+    "work",
     "staged_node_vector",
     "node_record",
     "node",
@@ -283,7 +319,7 @@ TABLES = (
 )
 """Every table with a memory's rows; each before those it refers to, the order to delete in."""
 
-MIGRATIONS: tuple[Callable[[Layout], list[str]], ...] = (create_turn_log,)
+MIGRATIONS: tuple[Callable[[Layout], list[str]], ...] = (create_turn_log, create_work_queue)
 """The migration at place i brings the tables from version i to version i + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

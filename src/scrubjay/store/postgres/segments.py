@@ -18,6 +18,7 @@ from scrubjay.errors import InputError, SegmentsChangedError
 from scrubjay.store import rows
 from scrubjay.store.postgres.encoding import require_lease, write_encoding, write_usage
 from scrubjay.store.postgres.open_turns import find_segmenter, read_open_turns
+from scrubjay.store.postgres.scheduling import FIRST_SEGMENTS, NEXT_LEASE, schedule_encoding
 from scrubjay.store.postgres.segment_rows import (
     OF_LEASE,
     read_lease,
@@ -45,15 +46,11 @@ if TYPE_CHECKING:
 
 FREE = "lease_owner = NULL, lease_until = NULL"
 
-FIND_SEGMENT = """
-    SELECT segment_row FROM scrubjay.segment_state JOIN (
-        SELECT min(segment_row) AS segment_row FROM scrubjay.segment_state JOIN scrubjay.segment
-        USING (memory_id, segment_row)
-        WHERE memory_id = %(memory)s AND encoding_row = %(encoding)s AND state = 'pending' GROUP BY session_row
-    ) AS first USING (segment_row)
-    WHERE memory_id = %(memory)s AND encoding_row = %(encoding)s
+FREE_SEGMENT = f"""
+    SELECT segment_row FROM scrubjay.segment_state
+    WHERE memory_id = %(memory)s AND encoding_row = %(encoding)s AND segment_row IN ({FIRST_SEGMENTS})
+    AND coalesce(lease_until, 0) <= %(now)s AND coalesce(retry_at, 0) <= %(now)s ORDER BY segment_row LIMIT 1
 """
-"""Each session's first segment to do: those after it wait, for their reference context comes from it."""
 
 
 class PostgresSegmentStore:
@@ -97,13 +94,9 @@ class PostgresSegmentStore:
         until = moment + int(lease_seconds * rows.MICROSECONDS)
 
         def lease(transaction: Transaction) -> LeasedSegment | None:
-            found = transaction.one(
-                f"{FIND_SEGMENT} AND coalesce(lease_until, 0) <= %(now)s AND coalesce(retry_at, 0) <= %(now)s "
-                "ORDER BY segment_row LIMIT 1",
-                encoding=encoding_row,
-                now=moment,
-            )
+            found = transaction.one(FREE_SEGMENT, encoding=encoding_row, now=moment)
             if found is None:
+                schedule_encoding(transaction)
                 return None
             transaction.execute(
                 "UPDATE scrubjay.segment_state SET lease_owner = %(owner)s, lease_until = %(until)s, "
@@ -113,6 +106,7 @@ class PostgresSegmentStore:
                 encoding=encoding_row,
                 segment=found[0],
             )
+            schedule_encoding(transaction)
             return read_lease(transaction, encoding_row, found[0])
 
         return self._place.write(lease)
@@ -132,14 +126,7 @@ class PostgresSegmentStore:
         self._place.write(renew)
 
     def next_lease_at(self, encoding_row: int) -> datetime | None:
-        moment = self._place.read(
-            lambda transaction: transaction.first(
-                "SELECT min(greatest(coalesce(lease_until, 0), coalesce(retry_at, 0))) FROM scrubjay.segment_state "
-                "WHERE memory_id = %(memory)s AND encoding_row = %(encoding)s "
-                f"AND segment_row IN ({FIND_SEGMENT})",
-                encoding=encoding_row,
-            )
-        )
+        moment = self._place.read(lambda transaction: transaction.first(NEXT_LEASE, encoding=encoding_row))
         return None if moment is None else rows.from_microseconds(moment)
 
     def reference_context(self, lease: LeasedSegment, *, limit: int = 12) -> ReferenceContext:
@@ -171,6 +158,7 @@ class PostgresSegmentStore:
                 segment=lease.segment_row,
             )
             write_usage(transaction, encoding.usage)
+            schedule_encoding(transaction)
             return completed
 
         return self._place.write(complete)
@@ -201,34 +189,36 @@ class PostgresSegmentStore:
             )
             if usage is not None:
                 write_usage(transaction, usage)
+            schedule_encoding(transaction)
             return state
 
         return self._place.write(fail)
 
     def release_segment(self, lease: LeasedSegment) -> None:
-        self._place.write(
-            lambda transaction: (
-                transaction.execute(
-                    f"UPDATE scrubjay.segment_state SET {FREE} WHERE {OF_LEASE} "
-                    "AND lease_owner = %(owner)s AND leases = %(lease)s",
-                    encoding=lease.encoding_row,
-                    segment=lease.segment_row,
-                    owner=to_sql_text(lease.owner),
-                    lease=lease.lease,
-                ).rowcount
+        def release(transaction: Transaction) -> None:
+            transaction.execute(
+                f"UPDATE scrubjay.segment_state SET {FREE} WHERE {OF_LEASE} "
+                "AND lease_owner = %(owner)s AND leases = %(lease)s",
+                encoding=lease.encoding_row,
+                segment=lease.segment_row,
+                owner=to_sql_text(lease.owner),
+                lease=lease.lease,
             )
-        )
+            schedule_encoding(transaction)
+
+        self._place.write(release)
 
     def retry_failed(self) -> int:
-        return self._place.write(
-            lambda transaction: (
-                transaction.execute(
-                    "UPDATE scrubjay.segment_state SET state = 'pending', attempts = 0, retry_at = NULL, "
-                    "updated_at = %(now)s WHERE memory_id = %(memory)s AND state = 'failed'",
-                    now=rows.stamp(),
-                ).rowcount
-            )
-        )
+        def retry(transaction: Transaction) -> int:
+            retried = transaction.execute(
+                "UPDATE scrubjay.segment_state SET state = 'pending', attempts = 0, retry_at = NULL, "
+                "updated_at = %(now)s WHERE memory_id = %(memory)s AND state = 'failed'",
+                now=rows.stamp(),
+            ).rowcount
+            schedule_encoding(transaction)
+            return retried
+
+        return self._place.write(retry)
 
     # --- what is where ---
 
@@ -290,6 +280,7 @@ def write_segments(
         segmenter=to_sql_text(segmenter),
         session=session_row,
     )
+    schedule_encoding(transaction)
 
 
 def write_segment(transaction: Transaction, segment: NewSegment, *, session_row: int, number: int) -> int:

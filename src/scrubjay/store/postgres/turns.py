@@ -14,6 +14,7 @@ from scrubjay.store.meta import identity_text
 from scrubjay.store.postgres import checks, staging
 from scrubjay.store.postgres.forgetting import forget_turns
 from scrubjay.store.postgres.place import KEPT_BYTES
+from scrubjay.store.postgres.scheduling import schedule_cut
 from scrubjay.store.postgres.values import (
     decode_vectors,
     digest,
@@ -89,7 +90,14 @@ class PostgresStore:
 
     def append(self, prepared: Sequence[PreparedTurn]) -> AddReport:
         added_at = time.time_ns() // 1000
-        return self._place.write(lambda transaction: append_turns(transaction, prepared, added_at=added_at))
+
+        def append(transaction: Transaction) -> AddReport:
+            report = append_turns(transaction, prepared, added_at=added_at)
+            if report.added:
+                schedule_cut(transaction, seconds=self._place.settle_seconds)
+            return report
+
+        return self._place.write(append)
 
     def turns(
         self,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read_users(connection: Connection) -> tuple[str, ...]:
-    """Give all users, sorted; the one query that looks at every partition."""
+    """Give all users, sorted; a query that looks at every partition, as only taking the next from the queue does too."""
     with connection.transaction():
         connection.execute(f"SET LOCAL {LISTING} TO 'on'")
         found = connection.execute("SELECT user_id FROM scrubjay.memory").fetchall()
