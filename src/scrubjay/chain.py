@@ -144,7 +144,7 @@ class Selection:
     def best(self, *, affordable: float) -> int | None:
         """Return the place of the candidate that adds most at no more than `affordable` tokens; of equals, the more relevant."""
         self._gain[self._prices > affordable] = -np.inf
-        place = int(np.argmax(self._gain)) if len(self._gain) else 0
+        place = int(self._gain.argmax()) if len(self._gain) else 0
         return place if len(self._gain) and self._gain[place] > -np.inf else None
 
     def drop(self, place: int) -> None:
@@ -154,8 +154,9 @@ class Selection:
     def take(self, place: int) -> tuple[int, ...]:
         """Take a candidate into the chain; return the places of the terms it is the first to cover."""
         self.drop(place)
-        new = np.flatnonzero(self._new[place])
-        self._new[:, new] = 0
+        new = self._new[place].nonzero()[0]
+        if len(new):
+            self._new[:, new] = 0
         if self._sets is not None:
             self._similar = np.maximum(self._similar, self._sets.jaccard(place))
         needs = place not in self.restored and self._take_anchor(place)

@@ -7,7 +7,7 @@ the wrong person (docs/answers.md).
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,7 +39,8 @@ def measure_confidence(
     """Reckon the probability that a question can be answered from the turns that were scored for it."""
     signals = read_signals(question, table, scores, least=settings.least_log_odds)
     weights = (settings.promise, settings.others, settings.names, settings.asks)
-    log_odds = float(np.dot(astuple(signals), weights))
+    values = (signals.promise, signals.others, signals.names, signals.asks)
+    log_odds = float(np.dot(values, weights))
     return 1 / (1 + float(np.exp(-log_odds - settings.bias)))
 
 

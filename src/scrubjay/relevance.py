@@ -7,7 +7,8 @@ scored on the channels; a pool of the best is looked at closely.
 
 from __future__ import annotations
 
-from dataclasses import astuple, fields
+from dataclasses import fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -37,6 +38,8 @@ Real = TypeVar("Real", np.float32, np.float64)
 
 SIGNALS = tuple(weight.name for weight in fields(RelevanceWeights))
 """The columns of `turn_signals`; settings.RelevanceWeights says what each is."""
+
+weights_of = attrgetter(*SIGNALS)
 
 MASK_BITS = 64
 SECONDS_A_DAY = 86_400
@@ -79,7 +82,7 @@ def weigh_signals(
 
     A turn taken from `among` many is the less likely the one that was meant: its odds are shared out over them.
     """
-    log_odds = weighted_sum(signals, np.array(astuple(settings.weights))) + settings.bias
+    log_odds = weighted_sum(signals, np.array(weights_of(settings.weights))) + settings.bias
     shared_out: NDArray[np.float64] = log_odds - np.log(max(among, settings.fewest_turns))
     return shared_out
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from fastapi import Response
 from pydantic import BaseModel, JsonValue
+from pydantic_core import PydanticSerializationError, to_json
 
 Spoken = Literal["user", "assistant", "system", "tool"]
 State = Literal["open", "pending", "encoded", "failed"]
@@ -19,9 +20,9 @@ class Json(Response):
 
     def render(self, content: Any) -> bytes:
         try:
-            return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-        except UnicodeEncodeError:  # a lone surrogate, which a turn may hold
-            return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+            return to_json(content, inf_nan_mode="null")
+        except PydanticSerializationError:  # a lone surrogate, which a turn may hold
+            return json.dumps(content, separators=(",", ":")).encode()
 
 
 class ProblemReply(BaseModel):

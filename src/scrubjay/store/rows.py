@@ -28,6 +28,8 @@ TURN_COLUMNS = (
     "turn.said_at, turn.said_offset, turn.added_at, turn.metadata"
 )
 
+NO_METADATA = "{}"  # of most turns
+
 SqlText = str | bytes
 SqlRow = tuple[Any, ...]  # sqlite3 gives columns no types
 
@@ -88,7 +90,7 @@ def read_turn(row: SqlRow) -> Turn:
         caption=from_optional_sql_text(caption),
         said_at=None if said_at is None else from_microseconds(said_at, said_offset),
         added_at=from_microseconds(added_at),
-        metadata=json.loads(metadata),
+        metadata={} if metadata == NO_METADATA else json.loads(metadata),
     )
 
 
