@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scrubjay.evidence import Evidence
     from scrubjay.home import MemoryHome
     from scrubjay.memory import Memory
+    from scrubjay.migration import migrate
     from scrubjay.postgres_home import PostgresHome
     from scrubjay.settings import Settings
 
@@ -41,6 +42,7 @@ HOME_OF_NAME = {
     "Settings": "scrubjay.settings",
     "TimeRange": "scrubjay.datatypes",
     "Turn": "scrubjay.datatypes",
+    "migrate": "scrubjay.migration",
 }
 """The public names, loaded when first used, so that importing the package costs next to nothing."""
 
@@ -61,6 +63,7 @@ __all__ = [
     "TimeRange",
     "Turn",
     "__version__",
+    "migrate",
 ]
 
 

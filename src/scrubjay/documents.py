@@ -20,12 +20,14 @@ if TYPE_CHECKING:
         JsonValue,
         Link,
         MemoryStatus,
+        MigrationReport,
         Node,
         Record,
         Segment,
         Session,
         Stage,
         StateCounts,
+        TableSum,
         TimeRange,
         Turn,
         Usage,
@@ -241,6 +243,28 @@ def forget_document(report: ForgetReport) -> Document:
 
 def fault_document(fault: Fault) -> Document:
     return {"check": fault.check, "found": fault.found, "remedy": fault.remedy}
+
+
+def migration_document(report: MigrationReport) -> Document:
+    return {
+        "dry_run": report.dry_run,
+        "memories": [
+            {
+                "user_id": memory.user_id,
+                "source": memory.source,
+                "target": memory.target,
+                "outcome": memory.outcome.value,
+                "changed_meanwhile": memory.changed_meanwhile,
+                "error": memory.error,
+                "tables": {found.table: sum_document(found) for found in memory.sums},
+            }
+            for memory in report.memories
+        ],
+    }
+
+
+def sum_document(found: TableSum) -> Document:
+    return {"rows": found.rows, "checksum": found.checksum}
 
 
 def import_document(report: ImportReport) -> Document:

@@ -18,6 +18,8 @@ ScrubJayError
 │   ├── StoreAccessError              the database refuses the user, the password or the right
 │   ├── StoreSetupError               the database lacks what a memory needs: a newer server, pgvector, our tables
 │   ├── StoreClosedError              the memory was closed
+│   ├── MigrationConflictError        another memory is where this one was to be copied
+│   ├── MigrationMismatchError        what was copied isn't what was to be copied; nothing of it was kept
 │   ├── LeaseLostError                a segment went to another worker, or changed, before its result came
 │   ├── SegmentsChangedError          another process segmented the session, or forgot turns of it, first
 │   └── EncodingUnfinishedError       an encoding still has segments to do
@@ -130,6 +132,21 @@ class StoreSetupError(StoreError):
 
 class StoreClosedError(StoreError):
     """The memory was closed."""
+
+
+class MigrationConflictError(StoreError):
+    """Another memory is where this one was to be copied, or an older copy of it; nothing was changed."""
+
+
+class MigrationMismatchError(StoreError):
+    """What was written isn't what was read, row for row; the copy was rolled back."""
+
+    def __init__(self, location: str, *, tables: tuple[str, ...]) -> None:
+        self.tables = tables
+        super().__init__(
+            f"{location}: the copy differs from its source in {', '.join(tables)}, so nothing of it was kept: check "
+            "the source with `scrubjay doctor`, then run it again"
+        )
 
 
 class LeaseLostError(StoreError):

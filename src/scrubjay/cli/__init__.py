@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from scrubjay.cli import bench, consolidating, reading, serving, serving_http, working, writing
+from scrubjay.cli import bench, consolidating, migrating, reading, serving, serving_http, working, writing
 from scrubjay.errors import FormatError, InputError, MissingExtraError, ScrubJayError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 writing.register(app)
 reading.register(app)
 consolidating.register(app)
+migrating.register(app)
 serving.register(app)
 serving_http.register(app)
 working.register(app)

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from scrubjay.datatypes.migration import (
+    MigratedMemory,
+    MigrationOutcome,
+    MigrationProgress,
+    MigrationReport,
+    TableSum,
+)
 from scrubjay.datatypes.reading import (
     ChannelScore,
     DatePrecision,
@@ -107,6 +114,10 @@ __all__ = [
     "Link",
     "LinkKind",
     "MemoryStatus",
+    "MigratedMemory",
+    "MigrationOutcome",
+    "MigrationProgress",
+    "MigrationReport",
     "NewNode",
     "NewSegment",
     "NewTurn",
@@ -138,6 +149,7 @@ __all__ = [
     "StoredPassage",
     "StoredText",
     "Support",
+    "TableSum",
     "TextOwner",
     "TimeRange",
     "Turn",

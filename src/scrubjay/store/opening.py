@@ -73,9 +73,16 @@ def open_stores(location: str | Path | Stores, opening: Opening) -> Stores:
     """Open the stores of the memory at a location; those that are open already are given back."""
     if isinstance(location, Stores):
         return location
+    opens: OpenStores = import_module(OPENERS[scheme_of(location)]).open_stores
+    return opens(str(location), opening)
+
+
+def scheme_of(location: str | Path) -> str:
+    """Give the scheme of a location, "" for a file's path; raise InputError for one that no store opens."""
     scheme, separator, _ = str(location).partition("://")
-    if separator and scheme not in OPENERS:
+    if not separator:
+        return ""
+    if scheme not in OPENERS:
         known = ", ".join(f"{name}://…" for name in OPENERS if name)
         raise InputError(f"no memory is kept at {scheme}://…: expected the path of a file, or one of {known}")
-    opens: OpenStores = import_module(OPENERS[scheme if separator else ""]).open_stores
-    return opens(str(location), opening)
+    return scheme

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scrubjay.store.copying import COUNTERS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,19 +23,6 @@ LISTING = "scrubjay.list_memories"
 
 FINDING = "scrubjay.find_work"
 """The transaction's setting with which the queue of memories that wait for a worker may be read and changed whole."""
-
-COUNTERS = (
-    "session",
-    "turn",
-    "passage",
-    "segment",
-    "encoding",
-    "record",
-    "provenance",
-    "node",
-    "node_record",
-)
-"""The tables whose rows are numbered; `memory` keeps the last number given in each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

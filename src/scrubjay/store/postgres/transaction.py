@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from psycopg import RawCursor
 
 from scrubjay.datatypes import StoreState
+from scrubjay.store.copying import COUNTERS
 from scrubjay.store.meta import stored_identity
-from scrubjay.store.postgres.schema import COUNTERS, SETTING
+from scrubjay.store.postgres.schema import SETTING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,19 +131,7 @@ class Transaction:
 
     def insert(self, into: str, rows: Sequence[Sequence[object]], *, otherwise: str = "") -> int:
         """Write rows into "table (columns)", the memory's id before each; give how many were written."""
-        table, _, columns = into.partition(" (")
-        written = 0
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            part = rows[start : start + ROWS_AT_ONCE]
-            width = len(part[0])
-            marks = ", ".join(numbered_marks(2 + width * place, width) for place in range(len(part)))
-            cursor = RawCursor(self._connection)  # looks for no marks of its own among so many
-            cursor.execute(
-                f"INSERT INTO scrubjay.{table} (memory_id, {columns} VALUES {marks} {otherwise}",
-                [self._key, *(value for row in part for value in row)],
-            )
-            written += cursor.rowcount
-        return written
+        return insert_rows(self._connection, self._key, into, rows, otherwise=otherwise)
 
     def take_rows(self, table: str, count: int) -> range:
         """Give row numbers that were never used in this memory."""
@@ -167,3 +156,22 @@ class Transaction:
 def numbered_marks(first: int, count: int) -> str:
     """Give the marks of one row of values, the memory's id, which is the first value of all, before them."""
     return f"($1{''.join(f', ${number}' for number in range(first, first + count))})"
+
+
+def insert_rows(
+    connection: Connection, key: UUID, into: str, rows: Sequence[Sequence[object]], *, otherwise: str = ""
+) -> int:
+    """Write rows into "table (columns)", the memory's id before each; give how many were written."""
+    table, _, columns = into.partition(" (")
+    written = 0
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = rows[start : start + ROWS_AT_ONCE]
+        width = len(part[0])
+        marks = ", ".join(numbered_marks(2 + width * place, width) for place in range(len(part)))
+        cursor = RawCursor(connection)  # looks for no marks of its own among so many
+        cursor.execute(
+            f"INSERT INTO scrubjay.{table} (memory_id, {columns} VALUES {marks} {otherwise}",
+            [key, *(value for row in part for value in row)],
+        )
+        written += cursor.rowcount
+    return written
