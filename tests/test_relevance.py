@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_examples import TALK, Said, ask
 
+from scrubjay.cues import question_cues
 from scrubjay.datatypes import Role
 from scrubjay.lexical import LexicalMatch
 from scrubjay.memory import Memory
@@ -67,6 +68,75 @@ def test_an_answer_is_found_by_the_question_before_it() -> None:
     unrelated = [*TALK[:2], replace(TALK[2], text="Oh no! What will you do now?"), *TALK[3:]]
     assert ask(TALK, question)[0].relevance[3] > ask(unrelated, question)[0].relevance[3]
     assert 3 in ask(TALK, question)[0].order[:3].tolist()
+
+
+def test_neighbours_tell_turns_apart_only_where_somebody_else_speaks() -> None:
+    """Beside what fits the question a turn of a conversation gains; in notes by one person no turn gains over another."""
+    notes = [
+        Said(session=0, position=0, text="My niece has a puppy.", speaker="Ben"),
+        Said(session=0, position=1, text="Biscuit is the name of the brown puppy.", speaker="Ben"),
+        Said(session=0, position=2, text="The bus came late again.", speaker="Ben"),
+        Said(session=0, position=3, text="The tram came late again.", speaker="Ben"),
+    ]
+    talk = [notes[0], replace(notes[1], speaker="Ana"), *notes[2:]]
+    noted, told = (ask(turns, "What is the name of the brown puppy?")[0].relevance for turns in (notes, talk))
+    assert told[2] > 2 * told[3]
+    assert noted[2] == pytest.approx(noted[3], rel=0.2)
+
+
+def test_notes_are_no_less_promising_than_talk() -> None:
+    """That neighbours tell no turns apart in notes makes none of them look like nothing relevant."""
+    notes = [
+        Said(session=0, position=place, text=text, speaker="Ben")
+        for place, text in enumerate(("My niece Mia called.", "She is at the mill now.", "It was late."))
+    ]
+    talk = [notes[0], replace(notes[1], speaker="Ana"), notes[2]]
+    noted, told = (ask(turns, "Where is my niece now?")[0].promise for turns in (notes, talk))
+    assert noted > told / 2
+
+
+def test_a_name_in_the_text_stands_for_a_speaker_that_isnt_known() -> None:
+    """A person's turn without a speaker tells of whom it names, as if they spoke; an assistant's tells whom it talks to."""
+    known = [
+        Said(session=0, position=0, text="The rehearsal is on Friday.", speaker="Oleg"),
+        Said(session=0, position=1, text="I will bring cake.", speaker="Mei"),
+    ]
+    gains = {}
+    for role in (Role.USER, Role.ASSISTANT):
+        told = [
+            ask([*known, Said(session=1, position=0, text=text, role=role)], "What did Oleg sell to Mei?")
+            for text in ("Oleg sold his bassoon to Mei.", "Somebody sold a bassoon to someone.")
+        ]
+        named, nameless = (float(scores.relevance[2]) for scores, _, _ in told)
+        gains[role] = named / nameless
+    assert gains[Role.USER] > 5 * gains[Role.ASSISTANT]
+
+
+def test_a_message_isnt_only_about_who_writes_it() -> None:
+    """What the assistant said counts as much as the user's own turns where a message of some sentences is put as the question."""
+    talk = [
+        Said(session=0, position=0, text="My plan is three runs a week.", speaker=None, role=Role.USER),
+        Said(session=0, position=1, text="The plan is three runs a week.", speaker=None, role=Role.ASSISTANT),
+    ]
+    asked = "What is my plan for runs?"
+    told = f"I had a good week. My knee is fine again. {asked}"
+    short, long = (ask(talk, question)[0].relevance for question in (asked, told))
+    assert short[0] / short[1] > 2 * long[0] / long[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_message"),
+    [
+        ("What did I say about J. K. Rowling's U.S. tour in 3.5 words?", False),
+        ("My kitchen is a mess. Any tips?", False),
+        ("Good one! I booked it. What is next?", True),
+        ("Hello\nI booked it\nand now?", True),
+        ("太好了！我订了。下一步呢？", True),
+    ],
+)
+def test_a_message_has_three_sentences(text: str, *, is_message: bool) -> None:
+    """Three sentences or lines are a message; initials and numbers end no sentence."""
+    assert question_cues(text).is_message is is_message
 
 
 @given(turns=conversations(), question=sentences)

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 FLAG_QUESTION = 1  # the turn ends by asking something
 FLAG_TIME = 2  # the turn names a day, a month, a time
+MESSAGE_BREAKS = 2  # between sentences; what has so many or more is a message rather than a question
 
 _QUESTION_END = re.compile(r"[?？؟]['\"”’)\s]*(?:\[[^\]]*\]\s*)?$")
+_SENTENCE_BREAK = re.compile(  # not within "J. K." or "3.5"
+    r"(?<=\w\w)['\"”’)]*[.!?…؟]+['\"”’)]*\s+(?=\S)|[。！？]+['\"”’」』]*\s*(?=\S)|\n\s*(?=\S)"
+)
 _TIME = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|since|recently|days?|weeks?|weekends?|months?|years?|morning|evening"
     r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|may|june|july|august|september"
@@ -54,6 +58,7 @@ class QuestionCues:
     first_person: bool  # about who asks: "my", "I"
     asks_when: bool
     asks_other: bool  # what the assistant, or the other person, told who asks
+    is_message: bool  # it says more than it asks, as a turn of a conversation does
 
 
 def question_cues(question: str) -> QuestionCues:
@@ -62,6 +67,7 @@ def question_cues(question: str) -> QuestionCues:
         first_person=_FIRST_PERSON.search(question) is not None,
         asks_when=_ASKS_WHEN.search(question) is not None,
         asks_other=_ASKS_OTHER.search(question) is not None,
+        is_message=len(_SENTENCE_BREAK.findall(question)) >= MESSAGE_BREAKS,
     )
 
 

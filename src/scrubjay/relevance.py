@@ -138,7 +138,7 @@ def turn_signals(
         **channel_signals(channels, pool),
         **neighbour_signals(table, channels, pool, mixed, settings),
         **session_signals(table, channels, pool, mixed),
-        **speaker_signals(question, table, pool, mixed),
+        **speaker_signals(question, table, channels, pool, mixed),
         **turn_own_signals(question, table, pool, settings),
     }
     return np.column_stack([signals[name].astype(np.float64) for name in SIGNALS])
@@ -159,17 +159,42 @@ def channel_signals(channels: Channels, pool: Rows) -> Signals:
 def neighbour_signals(
     table: TurnTable, channels: Channels, pool: Rows, mixed: Floats, settings: RelevanceSettings
 ) -> Signals:
-    """Say what stands around each turn: an answer often has its question's words in the turn before."""
+    """Say what stands around each turn: an answer often has its question's words in the turn before.
+
+    Where one alone speaks, as in notes, nobody answers anybody: what stands around says nothing of one turn more than of
+    another, and each has the mean of its session.
+    """
     before, after = table.previous[pool], table.following[pool]
     shortness = np.minimum(1, settings.short_turn / np.maximum(at(table.tokens, before), 1))
     window = channels.covered[pool] | at(channels.covered, before) | at(channels.covered, after)
-    return {
+    signals: Signals = {
         "previous_short": at(mixed, before) * shortness.astype(np.float32),
         "following_lexical": at(unit(channels.lexical), after),
         "previous_second": at(mixed, at(table.previous, before, missing=-1)),
         "following_second": at(mixed, at(table.following, after, missing=-1)),
         "window_covered": covered_share(window, channels.idf),
     }
+    alone = speaks_alone(table)[table.session[pool]]
+    if not alone.any():
+        return signals
+    return {name: level_sessions(values, table.session[pool], alone) for name, values in signals.items()}
+
+
+def speaks_alone(table: TurnTable) -> NDArray[np.bool_]:
+    """Tell of each session whether a single one speaks in it."""
+    voice = table.speaker.astype(np.int64) * len(ROLES) + table.role
+    changes = (table.previous >= 0) & (voice != at(voice, table.previous))
+    alone = np.ones(int(table.session.max(initial=0)) + 1, np.bool_)
+    alone[table.session[changes]] = False
+    return alone
+
+
+def level_sessions(
+    values: Floats, session: NDArray[np.int32], chosen: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Give each of the chosen turns the mean of those of its session, and leave the others as they are."""
+    means = np.bincount(session, values) / np.maximum(np.bincount(session), 1)
+    return np.where(chosen, means[session], values)
 
 
 def session_signals(table: TurnTable, channels: Channels, pool: Rows, mixed: Floats) -> Signals:
@@ -197,15 +222,22 @@ def gather_by_session(session: NDArray[np.int32], covered: Masks) -> tuple[NDArr
     return session[starts], np.bitwise_or.reduceat(covered, starts) if len(starts) else covered
 
 
-def speaker_signals(question: Question, table: TurnTable, pool: Rows, mixed: Floats) -> Signals:
-    """Say whether the right one speaks: who is named, who asks, or the other one."""
+def speaker_signals(
+    question: Question, table: TurnTable, channels: Channels, pool: Rows, mixed: Floats
+) -> Signals:
+    """Say whether the right one speaks: who is named, who asks, or the other one.
+
+    Where it isn't known which person speaks, a turn that has the name will do: it tells of the one who is named.
+    """
     speaker, cues = table.speaker[pool], question.cues
     machine = np.isin(table.role[pool], MACHINES)
     asks = ~machine if question.asker is None else speaker == question.asker
-    about_asker = cues.first_person and not cues.asks_other
+    about_asker = cues.first_person and not cues.asks_other and not cues.is_message
+    names = pack(question.weights == 0)
+    told_of = (speaker < 0) & ~machine & ((channels.covered[pool] & names) != 0)
     doubted = (machine & (not cues.asks_other)).astype(np.float32)
     return {
-        "named": np.isin(speaker, question.named),
+        "named": np.isin(speaker, question.named) | told_of,
         "by_asker": asks & about_asker,
         "machine": doubted,
         "machine_score": doubted * mixed[pool],
@@ -265,6 +297,11 @@ def weighted_sum(rows: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
     """Return rows @ weights. Not `@`: BLAS sums in an order of its own, and warns of values that it never met."""
     product: NDArray[Real] = np.einsum("ij,j->i", rows, weights)
     return product
+
+
+def pack(marks: NDArray[np.bool_]) -> np.uint64:
+    """Return the mask that has the bits of the marked terms."""
+    return np.uint64(sum(1 << place for place in np.flatnonzero(marks[:MASK_BITS]).tolist()))
 
 
 def unpack(masks: Masks, terms: int) -> Floats:
