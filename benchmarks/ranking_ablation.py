@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from scrubjay.bench.datasets import load_dataset
 from scrubjay.bench.fitting import split_labelled
 from scrubjay.bench.ranking import MEASURES, compare, examine, measure_way
-from scrubjay.bench.ranking_ways import PARTS, Bench
+from scrubjay.bench.ranking_ways import OURS, PARTS, Bench
 from scrubjay.embed import load_embedder
 from scrubjay.settings import Settings
 
@@ -45,22 +45,29 @@ SETS = {
     "RealMem": ("realmem", "realmem"),
     "MemDaily": ("memdaily", "memdaily_zh/memdaily_dev.json"),
 }
+TRAINED = {OURS, "LongMemEval"}
 QUICK = 5
 TITLES = {"R@5": "R@5", "R@10": "R@10", "R@1000tok": "Within 1,000 tokens"}
 
 
 def load_exams(folder: Path, settings: Settings, *, every: int) -> Iterator[Exam]:
-    """Judge the questions of every data set; a fit is made to ours and LongMemEval's."""
+    """Judge the questions of every data set; fits are made to ours and LongMemEval's."""
     ours, held = split_labelled(ROOT / "datasets")
-    chosen: list[tuple[str, Dataset, str | None]] = [("held out", held, None), ("ours", ours, "sample")]
+    chosen: list[tuple[str, Dataset]] = [("held out", held), (OURS, ours)]
     for name, (kind, path) in SETS.items():
-        if not (folder / path).exists():
+        if (folder / path).exists():
+            chosen.append((name, load_dataset(kind, folder / path)))
+        else:
             print(f"{folder / path} isn't there: passed over", file=sys.stderr)
-            continue
-        fold_by = "question" if kind == "longmemeval" else None
-        chosen.append((name, load_dataset(kind, folder / path), fold_by))
-    for name, dataset, fold_by in chosen:
-        yield examine(name, dataset, settings, embedder=load_embedder(), fold_by=fold_by, every=every)
+    for name, dataset in chosen:
+        yield examine(
+            name,
+            dataset,
+            settings,
+            embedder=load_embedder(),
+            trained=name in TRAINED,
+            every=1 if name == "LongMemEval" else every,
+        )
 
 
 def show(interval: Interval, *, signed: bool) -> str:

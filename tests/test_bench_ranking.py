@@ -11,7 +11,7 @@ import pytest
 from scrubjay.bench.datasets import load_dataset
 from scrubjay.bench.judged import run_question
 from scrubjay.bench.measures import score_run
-from scrubjay.bench.ranking import MEASURES, Exam, compare, examine, measure_way, rank_by
+from scrubjay.bench.ranking import MEASURES, Case, Exam, compare, examine, measure_way, rank_by
 from scrubjay.bench.ranking_ways import PARTS, REFITTED, SHIPPED, Bench, see_around_everyone, see_several
 from scrubjay.embed import load_embedder
 from scrubjay.relevance import SIGNALS
@@ -23,13 +23,19 @@ SETTINGS = Settings()
 @cache
 def exam() -> Exam:
     dataset = load_dataset("sample")
-    return examine("the sample", dataset, SETTINGS, embedder=load_embedder(), fold_by="question", every=3)
+    return examine("the sample", dataset, SETTINGS, embedder=load_embedder(), trained=True, every=3)
 
 
 @cache
 def bench() -> Bench:
-    whole = replace(exam(), name="whole", cases=tuple(replace(case, fold=-1) for case in exam().cases))
-    return Bench(exams=(exam(), whole), settings=SETTINGS)
+    names = ("ours", "LongMemEval", "RealMem")
+    exams = [replace(exam(), name=name, is_trained=name != "RealMem", cases=renamed(name)) for name in names]
+    return Bench(exams=exams, settings=SETTINGS)
+
+
+def renamed(name: str) -> tuple[Case, ...]:
+    """Give the questions as another exam's, those of each quarter by turns."""
+    return tuple(replace(case, exam=name, fold=place % 4) for place, case in enumerate(exam().cases))
 
 
 def test_the_shipped_way_measures_what_a_run_measures() -> None:

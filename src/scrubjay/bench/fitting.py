@@ -105,8 +105,17 @@ def split_labelled(path: Path) -> tuple[Dataset, Dataset]:
     return replace(labelled, samples=tuple(trained)), replace(labelled, samples=tuple(held))
 
 
-def fit_listwise(groups: Sequence[Group], weights: Sequence[Floats]) -> Floats:
-    """Fit the weights of the signals to gold turns, each against all other turns of its memory."""
+def fit_listwise(
+    groups: Sequence[Group],
+    weights: Sequence[Floats],
+    *,
+    near: Floats | None = None,
+    ridge: float = RIDGE,
+) -> Floats:
+    """Fit the weights of the signals to gold turns, each against all other turns of its memory.
+
+    The ridge holds them near 0, or near other weights.
+    """
     pairs = [
         (each, weight)
         for group, of_group in zip(groups, weights, strict=True)
@@ -121,16 +130,18 @@ def fit_listwise(groups: Sequence[Group], weights: Sequence[Floats]) -> Floats:
     question = np.repeat(np.arange(len(pairs)), counts)
     share = np.repeat([weight for _, weight in pairs] / counts, counts)
     share /= share.sum()
+    origin = np.zeros(gold.shape[1]) if near is None else near
 
     def loss(candidate: Floats) -> tuple[float, Floats]:
         odds, total = exponentials(others @ candidate, starts, sizes)
         margin = total[question] - gold @ candidate
         pull = share / (1 + np.exp(-margin))
         spread = odds * np.repeat(np.bincount(question, pull, len(pairs)), sizes)
-        value = float(share @ np.logaddexp(0, margin)) + RIDGE * float(candidate @ candidate)
-        return value, spread @ others - pull @ gold + 2 * RIDGE * candidate
+        apart = candidate - origin
+        value = float(share @ np.logaddexp(0, margin)) + ridge * float(apart @ apart)
+        return value, spread @ others - pull @ gold + 2 * ridge * apart
 
-    return descend(loss, np.zeros(gold.shape[1]))
+    return descend(loss, origin)
 
 
 def exponentials(scores: Floats, starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> tuple[Floats, Floats]:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 MEASURES = ("R@5", "R@10", "R@1000tok")
 DEPTHS = (5, 10)
 BUDGET = 1000
-WHOLE = -1  # the fold of a question that nothing was fitted to
 FIRST_TURNS = 3  # whose vectors and words a second hop takes up
 HOP_TERMS = 8  # the rarest of theirs
 
@@ -49,7 +48,8 @@ class Case:
 
     judged: JudgedQuestion
     hop: Floats  # (p, 2) by vectors, by words
-    fold: int  # WHOLE where it takes no part in fitting
+    exam: str
+    fold: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,10 +59,7 @@ class Exam:
     name: str
     dataset: Dataset
     cases: tuple[Case, ...]
-
-    @property
-    def is_fitted_to(self) -> bool:
-        return any(case.fold != WHOLE for case in self.cases)
+    is_trained: bool  # what is fitted is fitted to it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +78,13 @@ def examine(
     settings: Settings,
     *,
     embedder: Embedder,
-    fold_by: str | None = None,
+    trained: bool,
     every: int = 1,
 ) -> Exam:
-    """Judge each `every`th question of a data set that has gold turns; `fold_by` is "sample", "question" or None."""
+    """Judge each `every`th question of a data set that has gold turns.
+
+    Folds are conversations, or questions where each has a conversation of its own.
+    """
     samples = tuple(replace(sample, questions=sample.questions[::every]) for sample in dataset.samples)
     judged = [
         (each, second_hop(each))  # while the memory is as it was when the question was asked
@@ -92,15 +92,11 @@ def examine(
         if each.gold.any() and not each.question.unanswerable
     ]
     memories = sorted({each.memory for each, _ in judged})
-    places = [
-        memories.index(each.memory) if fold_by == "sample" else place
-        for place, (each, _) in enumerate(judged)
-    ]
     cases = tuple(
-        Case(judged=each, hop=hop, fold=WHOLE if fold_by is None else place % FOLDS)
-        for (each, hop), place in zip(judged, places, strict=True)
+        Case(judged=each, hop=hop, exam=name, fold=memories.index(each.memory) % FOLDS)
+        for each, hop in judged
     )
-    return Exam(name=name, dataset=dataset, cases=cases)
+    return Exam(name=name, dataset=dataset, cases=cases, is_trained=trained)
 
 
 def second_hop(judged: JudgedQuestion) -> Floats:
@@ -168,14 +164,15 @@ def fit_rank(
             folds=np.array([case.fold for case in exam.cases], np.intp),
         )
         for exam in exams
-        if exam.is_fitted_to
+        if exam.is_trained
     ]
+    trained = {exam.name for exam in exams if exam.is_trained}
     by_fold, full = fit_all(materials, fit)
     scored = line_up(materials, by_fold, full, fewest=settings.fewest_turns)
     found = calibrate(scored if sizes else replace(scored, prior=scored.prior * 0), rivals=rivals)
 
     def log_odds(case: Case) -> Floats:
-        score = full if case.fold == WHOLE else by_fold[case.fold]
+        score = by_fold[case.fold] if case.exam in trained else full
         size = max(len(case.judged.turn_ids), settings.fewest_turns) if sizes else 1
         odds: Floats = found.scale * score(seen(case, view)) + found.bias - np.log(size)
         return odds

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from scrubjay.bench.fitting import fit_listwise, weigh
-from scrubjay.bench.ranking import Way, fit_rank, rank_as_shipped
+from scrubjay.bench.ranking import Way, fit_rank, fit_weights, rank_as_shipped
 from scrubjay.errors import MissingExtraError
 from scrubjay.relevance import SIGNALS, at, logistic, mix_channels, neighbour_signals, unit
 from scrubjay.results import RRF_KAPPA, rank_scores
@@ -53,6 +53,9 @@ SEVERAL = re.compile(  # a question that asks for more than one thing
     re.IGNORECASE,
 )
 TREES = ((50, 4), (150, 8))  # how many, of how many leaves
+OURS = "ours"
+MORE = "RealMem"
+NEARNESS = 0.03
 LEARNING_RATE = 0.05
 LEAST_IN_LEAF = 50  # turns
 
@@ -142,6 +145,22 @@ def calibrations(bench: Bench) -> Iterator[Way]:
         yield bench.chained(name, replace(free, need=0.0, coverage=0.0, thrift=thrift), rank=even)
 
 
+def trainings(bench: Bench) -> Iterator[Way]:
+    """Give fits to more or less, by which their own questions are ranked from the folds they took no part in."""
+    shipped = np.array(astuple(bench.settings.relevance.weights))
+    near = partial(fit_near, near=shipped)
+    settings = bench.settings.relevance
+    every = [replace(exam, is_trained=exam.is_trained or exam.name == MORE) for exam in bench.exams]
+    alone = [replace(exam, is_trained=exam.is_trained and exam.name != OURS) for exam in bench.exams]
+    for name, exams, fit in (
+        ("near the shipped weights", bench.exams, near),
+        (f"{MORE} too", every, fit_weights),
+        (f"{MORE} too, near the shipped weights", every, near),
+        ("without our own conversations", alone, fit_weights),
+    ):
+        yield replace(bench.ranked(name, fit_rank(exams, see, settings, fit=fit)), beside=SHIPPED)
+
+
 PARTS: Mapping[str, Callable[[Bench], Iterator[Way]]] = {
     "all": yardsticks,
     "signals": signals,
@@ -150,6 +169,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Way]]] = {
     "second hop": second_hops,
     "ranker": rankers,
     "calibration": calibrations,
+    "training": trainings,
 }
 
 
@@ -227,6 +247,11 @@ def by_hand(case: Case, settings: RelevanceSettings) -> Floats:
     mean = summed / np.maximum(np.bincount(table.session[order], best), 1)
     total: Floats = scores + 0.5 * mean[table.session]
     return total
+
+
+def fit_near(groups: Sequence[Group], weights: Sequence[Floats], *, near: Floats) -> Score:
+    """Fit weights that are held near others."""
+    return weigh(fit_listwise(groups, weights, near=near, ridge=NEARNESS))
 
 
 def grow(groups: Sequence[Group], weights: Sequence[Floats], *, trees: int, leaves: int) -> Score:

@@ -1,0 +1,88 @@
+"""How long a recall takes beside an earlier commit of this repository, both in the same run.
+
+    python benchmarks/recall_before.py [--before COMMIT] [--turns 10000] [--rounds 5]
+
+Each commit is checked out into a folder of its own and asked in a process of its own, by turns, the same questions over the same
+turns (benchmarks/speed.py's). Printed are the medians, and of each round's ratio the median, the least and the greatest: a
+machine that others use is slower for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BEFORE = "497e49e"  # the first to rank turns
+FILL = """
+import sys
+sys.path.insert(0, sys.argv[3])
+from speed import make_turns
+from scrubjay import Memory
+with Memory(sys.argv[1]) as memory:
+    memory.add_many(make_turns(int(sys.argv[2])))
+"""
+ASK = """
+import sys
+sys.path.insert(0, sys.argv[3])
+from speed import median_ms, sample_sentences
+from scrubjay import Memory
+questions = sample_sentences()[1]
+with Memory(sys.argv[1]) as memory:
+    for question in questions:
+        memory.recall(question)
+    print(median_ms(lambda n: memory.recall(questions[n % len(questions)]), int(sys.argv[2])))
+"""
+RECALLS = 100
+
+
+def run(source: Path, code: str, *arguments: str) -> str:
+    """Run code with the package of a source tree, and the turns of this one's speed benchmark."""
+    environment = os.environ | {"PYTHONPATH": str(source / "src"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", code, *arguments, str(ROOT / "benchmarks")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return done.stdout
+
+
+def main() -> int:
+    """Fill a memory with each, ask each in turn, and print what it took."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--before", default=BEFORE, help="a commit")
+    parser.add_argument("--turns", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        earlier = Path(folder) / "before"
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "--detach", str(earlier), given.before], check=True, capture_output=True)
+        try:
+            sources = {"before": earlier, "now": ROOT}
+            for name, source in sources.items():
+                run(source, FILL, str(Path(folder) / f"{name}.jay"), str(given.turns))
+            taken = [
+                {
+                    name: float(run(source, ASK, str(Path(folder) / f"{name}.jay"), str(RECALLS)))
+                    for name, source in sources.items()
+                }
+                for _ in range(given.rounds)
+            ]
+        finally:
+            subprocess.run([*git, "remove", "--force", str(earlier)], check=True, capture_output=True)
+    before, now = (statistics.median(round_[name] for round_ in taken) for name in ("before", "now"))
+    ratios = sorted(round_["now"] / round_["before"] for round_ in taken)
+    print(
+        f"recall over {given.turns:,} turns: {before:.2f} ms at {given.before}, {now:.2f} ms now, "
+        f"ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) in {given.rounds} rounds"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
