@@ -139,7 +139,7 @@ def test_status_and_doctor(memory: Memory) -> None:
     [
         ("postgresql://localhost/x", None, "say whose"),
         ("mysql://localhost/x", "alice", "postgresql://"),
-        ("memory.jay", "alice", "leave user_id out"),
+        ("memory.jay", "alice", "leave user_id"),
         ("postgresql://ann:secret@[localhost/x", "alice", "can't be read"),
     ],
 )

@@ -9,6 +9,8 @@ from scrubjay.errors import InputError
 from scrubjay.formats import read_conversations
 from scrubjay.home import MemoryHome
 from scrubjay.memory import Memory
+from scrubjay.postgres_home import PostgresHome
+from scrubjay.store.opening import scheme_of
 from scrubjay.trace import ignore_progress
 
 if TYPE_CHECKING:
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
 def import_file(  # noqa: PLR0913 -- each is an option of the command
     path: Path,
     *,
-    memory: Path | None,
-    home: Path | None,
+    memory: str | Path | None,
+    home: str | Path | None,
+    user_id: str | None = None,
     format_name: str = "auto",
     skip_bad: bool = False,
     zone: tzinfo | None = None,
@@ -31,7 +34,7 @@ def import_file(  # noqa: PLR0913 -- each is an option of the command
 ) -> ImportReport:
     """Read the whole file, then store it: into one memory, or each conversation into its own of a home.
 
-    `home` goes before `memory`. Raise FormatError before anything is stored, and InputError where several
+    Either may be a database's address, `memory` with `user_id`; `home` goes before `memory`. Raise FormatError before anything is stored, and InputError where several
     conversations would meet in one memory.
     """
     if home is None and memory is None:
@@ -41,10 +44,10 @@ def import_file(  # noqa: PLR0913 -- each is an option of the command
     reading = read_conversations(path, format=format_name, skip_bad=skip_bad, zone=zone)
     count = Counter(reading, advance)
     if home is not None:
-        with MemoryHome(home) as opened:
+        with PostgresHome(str(home)) if scheme_of(home) else MemoryHome(home) as opened:
             parts = [import_one(opened.memory(c.conversation_id), c, count) for c in reading.conversations]
     else:
-        parts = import_into(memory, reading, count) if memory is not None else []
+        parts = import_into(memory, user_id, reading, count) if memory is not None else []
     return ImportReport(
         source=str(path),
         format=reading.format,
@@ -54,14 +57,16 @@ def import_file(  # noqa: PLR0913 -- each is an option of the command
     )
 
 
-def import_into(path: Path, reading: Reading, count: Counter) -> list[ImportedMemory]:
+def import_into(
+    memory: str | Path, user_id: str | None, reading: Reading, count: Counter
+) -> list[ImportedMemory]:
     if len(reading.conversations) > 1:
         raise InputError(
             f"the file holds {len(reading.conversations)} conversations, which don't belong into one memory: "
             "give --into FOLDER and each gets its own"
         )
-    with Memory(path) as memory:
-        return [import_one(memory, conversation, count) for conversation in reading.conversations]
+    with Memory(memory, user_id=user_id) as opened:
+        return [import_one(opened, conversation, count) for conversation in reading.conversations]
 
 
 def import_one(memory: Memory, conversation: Conversation, count: Counter) -> ImportedMemory:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scrubjay.cli import output
-from scrubjay.cli.options import AsJson, MemoryFile
+from scrubjay.cli.options import AsJson, MemoryAddress, MemoryUser
 from scrubjay.cli.reading import open_for_reading
 from scrubjay.datatypes import NodeKey, NodeKind, RecordType, SegmentState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from scrubjay.datatypes import ConsolidationPlan, ConsolidationReport
     from scrubjay.memory import Memory
@@ -43,22 +42,25 @@ BaseUrl = Annotated[
 ]
 
 
-def open_for_encoding(path: Path, model: str | None, base_url: str | None) -> Memory:
+def open_for_encoding(memory: str, user: str | None, chosen: tuple[str | None, str | None]) -> Memory:
+    """Open a memory to be encoded by the model and at the address chosen, or else those of the environment."""
     from dataclasses import replace
 
     from scrubjay.memory import Memory
     from scrubjay.settings import Settings
 
     settings = Settings.from_env()
+    model, base_url = chosen
     chat = replace(
         settings.chat, model=model or settings.chat.model, base_url=base_url or settings.chat.base_url
     )
-    return Memory(path, settings=replace(settings, chat=chat), create=False)
+    return Memory(memory, user_id=user, settings=replace(settings, chat=chat), create=False)
 
 
 def consolidate(  # noqa: PLR0913 -- a command's options are its parameters
-    memory: MemoryFile,
+    memory: MemoryAddress,
     *,
+    user: MemoryUser = None,
     max_segments: MostSegments = None,
     budget_tokens: BudgetTokens = None,
     workers: Workers = 1,
@@ -81,18 +83,19 @@ def consolidate(  # noqa: PLR0913 -- a command's options are its parameters
 
     idle_time = None if idle is None else timedelta(minutes=idle)
     if dry_run:
-        with open_for_reading(memory) as opened:
+        with open_for_reading(memory, user) as opened:
             print_plan(opened.plan_consolidation(flush=flush, idle=idle_time), as_json=as_json)
         return
     limits = ConsolidationLimits(most_segments=max_segments, budget_tokens=budget_tokens, workers=workers)
-    with open_for_encoding(memory, model, base_url) as opened, interruptible(opened) as advance:
+    with open_for_encoding(memory, user, (model, base_url)) as opened, interruptible(opened) as advance:
         report = opened.consolidate(limits=limits, flush=flush, idle=idle_time, advance=advance)
     print_report(report, as_json=as_json)
 
 
 def reconsolidate(  # noqa: PLR0913 -- a command's options are its parameters
-    memory: MemoryFile,
+    memory: MemoryAddress,
     *,
+    user: MemoryUser = None,
     max_segments: MostSegments = None,
     budget_tokens: BudgetTokens = None,
     workers: Workers = 1,
@@ -104,7 +107,7 @@ def reconsolidate(  # noqa: PLR0913 -- a command's options are its parameters
     from scrubjay.datatypes import ConsolidationLimits
 
     limits = ConsolidationLimits(most_segments=max_segments, budget_tokens=budget_tokens, workers=workers)
-    with open_for_encoding(memory, model, base_url) as opened, interruptible(opened) as advance:
+    with open_for_encoding(memory, user, (model, base_url)) as opened, interruptible(opened) as advance:
         report = opened.reconsolidate(limits=limits, advance=advance)
     print_report(report, as_json=as_json)
 
@@ -179,8 +182,9 @@ def total_tokens(opened: Memory) -> int:
 
 
 def records(  # noqa: PLR0913 -- a command's options are its parameters
-    memory: MemoryFile,
+    memory: MemoryAddress,
     *,
+    user: MemoryUser = None,
     type_name: Annotated[RecordType | None, typer.Option("--type", help="Only of this type.")] = None,
     entity: Annotated[str | None, typer.Option(help="Only about this person, place or thing.")] = None,
     session: Annotated[str | None, typer.Option(help="Only made from turns of this session.")] = None,
@@ -197,7 +201,7 @@ def records(  # noqa: PLR0913 -- a command's options are its parameters
     from scrubjay.organize import normalize_key
 
     node = None if entity is None else NodeKey(kind=NodeKind.ENTITY, key=normalize_key(entity))
-    with open_for_reading(memory) as opened:
+    with open_for_reading(memory, user) as opened:
         found = opened.records.records(type=type_name, node=node, session_id=session)
         chosen = (record for record in found if not (unsupported and record.support.supported))
         listed = list(islice(chosen, limit))
@@ -211,15 +215,16 @@ def records(  # noqa: PLR0913 -- a command's options are its parameters
 
 
 def nodes(
-    memory: MemoryFile,
+    memory: MemoryAddress,
     *,
+    user: MemoryUser = None,
     kind: Annotated[NodeKind | None, typer.Option(help="Only of this kind.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List evidence nodes: the entities, topics, days and event frames that records are found by."""
     from scrubjay.documents import node_document
 
-    with open_for_reading(memory) as opened:
+    with open_for_reading(memory, user) as opened:
         found = opened.records.nodes(kind)
     if as_json:
         output.print_json([node_document(node) for node in found])
@@ -231,8 +236,9 @@ def nodes(
 
 
 def segments(
-    memory: MemoryFile,
+    memory: MemoryAddress,
     *,
+    user: MemoryUser = None,
     session: Annotated[str | None, typer.Option(help="Only of this session.")] = None,
     state: Annotated[SegmentState | None, typer.Option(help="Only in this state.")] = None,
     retry_failed: Annotated[
@@ -244,7 +250,11 @@ def segments(
     from scrubjay.documents import segment_document
     from scrubjay.memory import Memory
 
-    with Memory(memory, create=False) if retry_failed else open_for_reading(memory) as opened:
+    with (
+        Memory(memory, user_id=user, create=False)
+        if retry_failed
+        else open_for_reading(memory, user) as opened
+    ):
         if retry_failed:
             output.print_note(f"{opened.segments.retry_failed()} segments will be tried again")
         found = opened.segments.segments(session_id=session, state=state)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from scrubjay.errors import QuestionError
 
-MemoryFile = Annotated[
-    Path,
-    typer.Option("--memory", "-m", envvar="SCRUBJAY_MEMORY", help="The memory's file.", show_default=False),
+MemoryAddress = Annotated[
+    str,
+    typer.Option(
+        "--memory",
+        "-m",
+        envvar="SCRUBJAY_MEMORY",
+        help="The memory's file, or the address of its database.",
+        show_default=False,
+    ),
+]
+MemoryUser = Annotated[
+    str | None,
+    typer.Option("--user", help="Whose memory, where --memory is a database.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Now = Annotated[

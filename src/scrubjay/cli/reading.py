@@ -7,32 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scrubjay.cli import output
-from scrubjay.cli.options import AsJson, Asker, MemoryFile, Now, read_moment
+from scrubjay.cli.options import AsJson, Asker, MemoryAddress, MemoryUser, Now, read_moment
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from scrubjay.memory import Memory
 
 
-def open_for_reading(path: Path) -> Memory:
+def open_for_reading(memory: str, user: str | None) -> Memory:
     from scrubjay.memory import Memory
 
-    return Memory(path, create=False, read_only=True)
+    return Memory(memory, user_id=user, create=False, read_only=True)
 
 
-def open_to_answer(path: Path) -> Memory:
+def open_to_answer(memory: str, user: str | None) -> Memory:
     """Open a memory with the model that the environment names."""
     from scrubjay.memory import Memory
     from scrubjay.settings import Settings
 
-    return Memory(path, settings=Settings.from_env(), create=False, read_only=True)
+    return Memory(memory, user_id=user, settings=Settings.from_env(), create=False, read_only=True)
 
 
 def ask(  # noqa: PLR0913 -- each is an option of the command
     question: Annotated[str, typer.Argument(help="What you want to know, in any language.")],
-    memory: MemoryFile,
+    memory: MemoryAddress,
     *,
+    user: MemoryUser = None,
     max_tokens: Annotated[
         int | None, typer.Option(help="Length of the evidence at most. [default: 2000]")
     ] = None,
@@ -47,11 +46,11 @@ def ask(  # noqa: PLR0913 -- each is an option of the command
     """Show the chain of evidence for a question, or a model's answer from it."""
     moment = read_moment(now, "--now")
     if answer:
-        with open_to_answer(memory) as opened:
+        with open_to_answer(memory, user) as opened:
             given = opened.answer(question, max_tokens=max_tokens, now=moment, asker=asker)
         output.print_json(given.to_dict()) if as_json else output.print_answer(given, explain=explain)
         return
-    with open_for_reading(memory) as opened:
+    with open_for_reading(memory, user) as opened:
         evidence = opened.recall(question, max_tokens=max_tokens, now=moment, asker=asker)
     if as_json:
         output.print_json(evidence.to_dict(trace=True))
@@ -59,10 +58,11 @@ def ask(  # noqa: PLR0913 -- each is an option of the command
         output.print_evidence(evidence, explain=explain)
 
 
-def search(
+def search(  # noqa: PLR0913 -- each is an option of the command
     query: Annotated[str, typer.Argument(help="Any text.")],
-    memory: MemoryFile,
+    memory: MemoryAddress,
     *,
+    user: MemoryUser = None,
     limit: Annotated[int, typer.Option(min=1, help="How many turns at most.")] = 10,
     now: Now = None,
     asker: Asker = None,
@@ -71,7 +71,7 @@ def search(
     """List the turns most relevant to a query, best first."""
     from scrubjay.documents import hit_document
 
-    with open_for_reading(memory) as opened:
+    with open_for_reading(memory, user) as opened:
         hits = opened.search(query, limit=limit, now=read_moment(now, "--now"), asker=asker)
     if as_json:
         output.print_json([hit_document(hit) for hit in hits])
@@ -80,8 +80,9 @@ def search(
 
 
 def show(
-    memory: MemoryFile,
+    memory: MemoryAddress,
     *,
+    user: MemoryUser = None,
     turn: Annotated[str | None, typer.Option(help="One turn, by its id.")] = None,
     session: Annotated[str | None, typer.Option(help="One session's turns, by its id.")] = None,
     as_json: AsJson = False,
@@ -89,7 +90,7 @@ def show(
     """Print turns as they were said: one, a session's, or all."""
     from scrubjay.documents import turn_document
 
-    with open_for_reading(memory) as opened:
+    with open_for_reading(memory, user) as opened:
         turns = [opened.turn(turn)] if turn is not None else list(opened.turns(session_id=session))
     if as_json:
         output.print_json([turn_document(found) for found in turns])
@@ -101,11 +102,11 @@ def show(
         )
 
 
-def sessions(memory: MemoryFile, *, as_json: AsJson = False) -> None:
+def sessions(memory: MemoryAddress, *, user: MemoryUser = None, as_json: AsJson = False) -> None:
     """List the sessions with their times and speakers."""
     from scrubjay.documents import session_document
 
-    with open_for_reading(memory) as opened:
+    with open_for_reading(memory, user) as opened:
         found = opened.sessions()
     if as_json:
         output.print_json([session_document(session) for session in found])
@@ -113,11 +114,11 @@ def sessions(memory: MemoryFile, *, as_json: AsJson = False) -> None:
         output.print_sessions(found)
 
 
-def status(memory: MemoryFile, *, as_json: AsJson = False) -> None:
+def status(memory: MemoryAddress, *, user: MemoryUser = None, as_json: AsJson = False) -> None:
     """Say what a memory holds."""
     from scrubjay.documents import status_document
 
-    with open_for_reading(memory) as opened:
+    with open_for_reading(memory, user) as opened:
         found = opened.status()
     if as_json:
         output.print_json(status_document(found))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scrubjay.cli import output
+from scrubjay.cli.options import MemoryUser
 from scrubjay.errors import InputError, ScrubJayError
 
 if TYPE_CHECKING:
@@ -17,17 +18,25 @@ if TYPE_CHECKING:
 
     from scrubjay.memory import Memory
 
+MemoryToServe = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        "-m",
+        envvar="SCRUBJAY_MEMORY",
+        help="The memory's file, or the address of its database; made if need be.",
+    ),
+]
 HOOK_SECONDS = 5.0  # a recall may take: somebody waits for the prompt to be sent
 
 
 def mcp(  # noqa: PLR0913 -- a command's options are its parameters
     *,
-    memory: Annotated[
-        Path | None,
-        typer.Option("--memory", "-m", envvar="SCRUBJAY_MEMORY", help="The memory's file, made if need be."),
-    ] = None,
+    memory: MemoryToServe = None,
     home: Annotated[Path | None, typer.Option(help="Or a folder of memories, with --user.")] = None,
-    user: Annotated[str | None, typer.Option(help="Whose memory of the folder: any id.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Whose memory of the folder or the database: any id.")
+    ] = None,
     http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP at /mcp instead.")] = False,
     host: Annotated[str, typer.Option(help="The address to serve HTTP on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="And its port; 0 is any that is free.")] = 8766,
@@ -65,32 +74,31 @@ def refuse_keys(home: Path | None, token: str | None) -> None:
 
 
 @contextmanager
-def open_to_serve(path: Path | None, *, home: Path | None, user: str | None) -> Iterator[Memory]:
+def open_to_serve(memory: str | None, *, home: Path | None, user: str | None) -> Iterator[Memory]:
     """Open a memory by its file, or by its folder and user, with the model that the environment names."""
     from scrubjay.home import MemoryHome
     from scrubjay.memory import Memory
     from scrubjay.settings import Settings
 
-    if (home is None) != (user is None) or (home is None) == (path is None):
+    if (home is None) == (memory is None) or (home is not None and user is None):
         raise InputError(
-            "say which memory: --memory FILE (or SCRUBJAY_MEMORY), or else --home FOLDER with --user ID, not both"
+            "say which memory: --memory FILE (or SCRUBJAY_MEMORY), --memory ADDRESS with --user ID, or else "
+            "--home FOLDER with --user ID, not both"
         )
     settings = Settings.from_env()
     if home is not None and user is not None:
         with MemoryHome(home, settings=settings) as folder:
             yield folder.memory(user)
-    elif path is not None:
-        with Memory(path, settings=settings) as opened:
+    elif memory is not None:
+        with Memory(memory, user_id=user, settings=settings) as opened:
             yield opened
 
 
 def hook(
     context: typer.Context,
     *,
-    memory: Annotated[
-        Path | None,
-        typer.Option("--memory", "-m", envvar="SCRUBJAY_MEMORY", help="The memory's file, made if need be."),
-    ] = None,
+    memory: MemoryToServe = None,
+    user: MemoryUser = None,
     max_tokens: Annotated[int, typer.Option(min=50, help="Length of what is added to a prompt.")] = 1000,
     least_relevance: Annotated[
         float, typer.Option(min=0, max=1, help="Of the best turn found; below it nothing is added.")
@@ -111,7 +119,7 @@ def hook(
     try:
         if memory is None:
             raise InputError("say which memory: --memory FILE, or SCRUBJAY_MEMORY")
-        with Memory(memory) as opened:
+        with Memory(memory, user_id=user) as opened:
             sys.stdout.write(run_hook(opened, told, adding=adding))
     except ScrubJayError as error:
         output.print_note(f"scrubjay hook: {error}")

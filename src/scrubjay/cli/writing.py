@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 
 from scrubjay.cli import output
-from scrubjay.cli.options import AsJson, MemoryFile, read_moment
+from scrubjay.cli.options import AsJson, MemoryAddress, MemoryUser, read_moment
 from scrubjay.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,10 +24,12 @@ def import_(  # noqa: PLR0913 -- a command's options are its parameters
     path: Annotated[Path, typer.Argument(help="The file to import.", show_default=False)],
     *,
     memory: Annotated[
-        Path | None, typer.Option("--memory", "-m", envvar="SCRUBJAY_MEMORY", help="Import into this memory.")
+        str | None, typer.Option("--memory", "-m", envvar="SCRUBJAY_MEMORY", help="Import into this memory.")
     ] = None,
+    user: MemoryUser = None,
     into: Annotated[
-        Path | None, typer.Option(help="Import each conversation into a memory of its own, in this folder.")
+        str | None,
+        typer.Option(help="Import each conversation into a memory of its own, in this folder or database."),
     ] = None,
     format_name: Annotated[
         str, typer.Option("--format", help="The file's format. [default: found out]")
@@ -47,6 +49,7 @@ def import_(  # noqa: PLR0913 -- a command's options are its parameters
         report = import_file(
             path,
             memory=memory,
+            user_id=user,
             home=into,
             format_name=format_name,
             skip_bad=skip_bad,
@@ -87,14 +90,15 @@ def read_zone(name: str | None) -> ZoneInfo | None:
 
 
 def export(
-    memory: MemoryFile,
+    memory: MemoryAddress,
     *,
+    user: MemoryUser = None,
     to: Annotated[Path | None, typer.Option(help="The file to write. [default: standard output]")] = None,
 ) -> None:
     """Write every turn, with all its fields, as JSONL that `import` reads back without loss."""
     from scrubjay.memory import Memory
 
-    with Memory(memory, create=False, read_only=True) as opened:
+    with Memory(memory, user_id=user, create=False, read_only=True) as opened:
         if to is None:
             opened.export(sys.stdout)
         else:
@@ -102,8 +106,9 @@ def export(
 
 
 def forget(  # noqa: PLR0913 -- a command's options are its parameters
-    memory: MemoryFile,
+    memory: MemoryAddress,
     *,
+    user: MemoryUser = None,
     turn: Annotated[str | None, typer.Option(help="One turn, by its id.")] = None,
     session: Annotated[str | None, typer.Option(help="A whole session, by its id.")] = None,
     before: Annotated[str | None, typer.Option(help="All that was said before this time.")] = None,
@@ -116,9 +121,9 @@ def forget(  # noqa: PLR0913 -- a command's options are its parameters
     from scrubjay.documents import forget_document
     from scrubjay.memory import Memory
 
-    if everything and not (yes or dry_run):
-        typer.confirm(f"Delete everything in {memory}?", abort=True, err=True)
-    with Memory(memory, create=False) as opened:
+    with Memory(memory, user_id=user, create=False) as opened:
+        if everything and not (yes or dry_run):
+            typer.confirm(f"Delete everything in {opened.path}?", abort=True, err=True)
         report = opened.forget(
             turn=turn,
             session=session,
@@ -138,22 +143,25 @@ def forget(  # noqa: PLR0913 -- a command's options are its parameters
 
 
 def reembed(
-    memory: MemoryFile,
+    memory: MemoryAddress,
     embedder: Annotated[
         str, typer.Argument(help="static, openai:…, sentence-transformers:…", show_default=False)
     ],
+    *,
+    user: MemoryUser = None,
 ) -> None:
     """Change the embedder: all vectors are made anew, then swapped in at once; may be interrupted and run again."""
     from scrubjay.memory import Memory
 
-    with Memory(memory, create=False) as opened, progress("passages") as advance:
+    with Memory(memory, user_id=user, create=False) as opened, progress("passages") as advance:
         count = opened.reembed(embedder, advance=advance)
     output.print_note(f"{count} passages now have vectors of {embedder}")
 
 
 def doctor(
-    memory: MemoryFile,
+    memory: MemoryAddress,
     *,
+    user: MemoryUser = None,
     scrub: Annotated[
         bool, typer.Option("--scrub", help="Rewrite the file without what was forgotten.")
     ] = False,
@@ -163,7 +171,7 @@ def doctor(
     from scrubjay.documents import fault_document
     from scrubjay.memory import Memory
 
-    with Memory(memory, create=False, read_only=not scrub) as opened:
+    with Memory(memory, user_id=user, create=False, read_only=not scrub) as opened:
         faults = opened.doctor(scrub=scrub)
     if as_json:
         output.print_json([fault_document(fault) for fault in faults])

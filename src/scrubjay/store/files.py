@@ -19,8 +19,10 @@ def open_stores(location: str, opening: Opening) -> Stores:
     """Open a memory's file, or create it; ":memory:" keeps one in memory only."""
     if opening.user_id is not None:
         raise InputError(
-            f"{location} is a file, and a file is one user's memory: leave user_id out, or give a database's address"
+            f"{location} is a file, and a file is one user's memory: leave user_id (--user) out, or give a database's address"
         )
+    if not location:
+        raise InputError('the path of a memory is empty: give a file, or ":memory:" for one in memory only')
     database = Database(
         location, read_only=opening.read_only, create=opening.create and not opening.read_only
     )

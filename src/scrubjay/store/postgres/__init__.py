@@ -24,7 +24,7 @@ def open_database(dsn: str, settings: PostgresSettings, *, read_only: bool = Fal
 def open_stores(location: str, opening: Opening) -> Stores:
     """Open one user's memory in a database, which is closed with it."""
     if opening.user_id is None:
-        raise InputError("a database holds the memories of many: say whose with user_id=")
+        raise InputError("a database holds the memories of many: say whose, by user_id or --user")
     database = open_database(location, opening.postgres, read_only=opening.read_only)
     try:
         return stores_of(

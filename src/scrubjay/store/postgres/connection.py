@@ -27,7 +27,7 @@ from scrubjay.store.postgres.users import delete_memory, read_users
 from scrubjay.store.postgres.values import VectorBytesLoader, memory_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from scrubjay.store_settings import PostgresSettings
 
@@ -175,6 +175,7 @@ def read_dsn(dsn: str, settings: PostgresSettings) -> tuple[str, str]:
         raise InputError(
             "the address of a database is like postgresql://user@host:5432/name; the one given can't be read"
         ) from None  # the error before shows the address, and that may hold a password
+    require_plain(parts)
     place = f"{parts.get('host') or ''}{':' + str(parts['port']) if parts.get('port') else ''}"
     seconds = str(max(1, round(settings.connect_seconds)))
     conninfo = make_conninfo(
@@ -183,6 +184,16 @@ def read_dsn(dsn: str, settings: PostgresSettings) -> tuple[str, str]:
         application_name=parts.get("application_name") or "scrubjay",
     )
     return conninfo, f"postgresql://{place}/{parts.get('dbname') or ''}"
+
+
+def require_plain(parts: Mapping[str, object]) -> None:
+    """Raise InputError where a password that has marks in it, written as they are, came to lie in other parts."""
+    host, port, name = (str(parts.get(part) or "") for part in ("host", "port", "dbname"))
+    if "@" in host + name or not f"0{port}".replace(",", "").isdecimal():
+        raise InputError(
+            "the address of a database can't be read: in its user and password write @ as %40, / as %2F, : as %3A, "
+            "? as %3F, # as %23 and % as %25"
+        )
 
 
 def roll_back(connection: Connection) -> None:
