@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -149,6 +150,9 @@ class Wire:
         self.cuts = 0
         self.deliver = False  # the COMMIT that is cut off
         self.for_good = False  # no connection is made after that
+        self.silences = 0  # connections to fall silent, without an end, where they see a COMMIT
+        self.is_deaf = False  # no connection is forwarded any more, nor ended
+        self._over = threading.Event()
         self._path = path
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -169,6 +173,10 @@ class Wire:
 
     def _up(self, client: socket.socket, server: socket.socket) -> None:
         while data := receive(client):
+            if self.is_deaf or (self.silences and b"COMMIT" in data and b"BEGIN" not in data):
+                self.silences -= not self.is_deaf
+                self._over.wait()
+                break
             if self.cuts and b"COMMIT" in data and b"BEGIN" not in data:
                 self.cuts -= 1
                 if self.for_good:
@@ -190,6 +198,7 @@ class Wire:
         hang_up(client)
 
     def close(self) -> None:
+        self._over.set()
         hang_up(self._listener)
         for thread in self._threads:
             thread.join(10)
@@ -241,6 +250,61 @@ def test_cut_at_the_commit_and_gone(wire: Wire, database: str, *, deliver: bool)
     with open_memory(database) as memory:
         expected = ["before", "perhaps", "also perhaps"] if deliver else ["before"]
         assert texts(memory) == expected
+
+
+SOON = PostgresSettings(
+    partitions=2, connections=3, patience_seconds=30, connect_seconds=2, answer_seconds=0.5, lock_seconds=30
+)
+
+
+def test_cut_off_in_the_middle(wire: Wire, database: str) -> None:
+    """A write whose connection falls silent, without an end, is done again on another: it is there once, and soon.
+
+    What was cut off holds the memory until the server has heard nothing of it for too long.
+    """
+    dsn = with_parts(database, host="127.0.0.1", port=str(wire.port))
+    with open_memory(dsn, SOON) as memory:
+        say(memory, "before")
+        wire.silences = 2
+        assert say(memory, "cut off twice") == ("monday:1",)
+        assert (wire.silences, texts(memory)) == (0, ["before", "cut off twice"])
+
+
+def test_cut_off_for_good(wire: Wire, database: str) -> None:
+    """While a host that was cut off hears nothing, its calls end in a typed error; others write to the memory."""
+    dsn = with_parts(database, host="127.0.0.1", port=str(wire.port))
+    impatient = replace(SOON, patience_seconds=0.1)
+    with open_memory(dsn, impatient) as memory, open_memory(database, SOON) as other:
+        say(memory, "before")
+        wire.silences = 1
+        wire.is_deaf = True
+        with pytest.raises(StoreUnavailableError):
+            say(memory, "lost on the way")
+        for use in (lambda: texts(memory), lambda: open_memory(dsn, impatient)):
+            with pytest.raises(StoreUnavailableError, match="can't be reached"):
+                use()
+        say(other, "meanwhile")
+        wire.is_deaf = False
+        assert texts(memory) == ["before", "meanwhile"]
+        say(memory, "a tuba")
+        assert other.search("tuba")[0].turn.text == "a tuba"
+
+
+def test_cut_off_at_the_commit_and_gone(wire: Wire, database: str) -> None:
+    """Where a COMMIT was sent into silence, and what was cut off holds the memory, the error says that it may be there."""
+    dsn = with_parts(database, host="127.0.0.1", port=str(wire.port))
+    hasty = replace(SOON, answer_seconds=5.0, lock_seconds=0.2)
+    with open_memory(dsn, hasty) as memory:
+        say(memory, "before")
+        (place,) = [memory._store._place]  # type: ignore[attr-defined] # of a memory in PostgreSQL
+        for connection in place._database._pool._pool:
+            connection.answer_seconds = 0.5  # the client gives up before the server does
+        wire.silences = 1
+        with pytest.raises(StoreUnavailableError, match="whole or not at all"):
+            say(memory, "perhaps")
+    with open_memory(database, SOON) as memory:
+        say(memory, "after")
+        assert texts(memory) == ["before", "after"]
 
 
 # --- won't take it ---
@@ -364,7 +428,7 @@ def test_deleted_under_an_open_memory(database: str) -> None:
             database,
             *(
                 f"DELETE FROM scrubjay.{table}"
-                for table in ("passage", "turn", "encoding", "session", "memory")
+                for table in ("work", "passage", "turn", "encoding", "session", "memory")
             ),
         ):
             for _ in range(2):

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 from psycopg.adapt import AdaptersMap
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import TupleRow
 from psycopg.types import TypeInfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from scrubjay.errors import InputError, StoreClosedError, StoreUnavailableError
+from scrubjay.store.postgres.bounded import KEEP_ALIVE, BoundedConnection
 from scrubjay.store.postgres.errors import AWAY, describe, is_lost, translate
 from scrubjay.store.postgres.migrating import prepare
 from scrubjay.store.postgres.transaction import peek
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scrubjay.store_settings import PostgresSettings
 
 Result = TypeVar("Result")
-Connection = psycopg.Connection[TupleRow]
+Connection = BoundedConnection
 
 FIRST_PAUSE = 0.005  # seconds between tries, doubled after each
 LONGEST_PAUSE = 0.2
@@ -50,10 +50,12 @@ class PostgresDatabase:
         self.read_only = read_only
         self._conninfo, self.location = read_dsn(dsn, settings)
         self._lock = threading.Lock()
-        with self._translated(None), psycopg.connect(self._conninfo, autocommit=True) as connection:
+        with self._translated(None), self._connect() as connection:
             oid = prepare(connection, self.location, partitions=settings.partitions, read_only=read_only)
         self._pool = ConnectionPool(
             self._conninfo,
+            connection_class=BoundedConnection,
+            configure=self._bound,
             min_size=0,
             max_size=settings.connections,
             open=True,
@@ -64,6 +66,14 @@ class PostgresDatabase:
             # between us and the server may hand each transaction another connection.
             kwargs={"autocommit": True, "prepare_threshold": None, "context": Adaptation(oid)},
         )
+
+    def _connect(self) -> BoundedConnection:
+        connection = BoundedConnection.connect(self._conninfo, autocommit=True)
+        self._bound(connection)
+        return connection
+
+    def _bound(self, connection: BoundedConnection) -> None:
+        connection.answer_seconds = self.settings.answer_seconds
 
     @contextmanager
     def borrow(self) -> Iterator[Connection]:
@@ -90,7 +100,7 @@ class PostgresDatabase:
     def _explain(self) -> StoreUnavailableError:
         """Say why no connection was to be had: the pool keeps the reason to itself."""
         try:
-            psycopg.connect(self._conninfo).close()
+            self._connect().close()
         except psycopg.Error as error:
             translated = translate(error, self.location)
             if not isinstance(translated, StoreUnavailableError):
@@ -112,12 +122,15 @@ class PostgresDatabase:
 
     def keep_trying(self, attempt: Callable[[], Result]) -> Result:
         """Try again for a while where the database is away; `attempt` must be safe to repeat."""
-        give_up = time.monotonic() + self.settings.patience_seconds
+        give_up = (
+            None  # counted from the first failure: finding out that the other side is gone takes a while too
+        )
         pause = 0.0  # the first connection was perhaps one that lay idle while the server was started again
         while True:
             try:
                 return attempt()
             except StoreUnavailableError:
+                give_up = give_up or time.monotonic() + self.settings.patience_seconds
                 if time.monotonic() > give_up:
                     raise
                 time.sleep(pause)
@@ -140,7 +153,7 @@ class PostgresDatabase:
 
         def attempt() -> bool:
             with self.borrow() as connection:
-                return delete_memory(connection, user_id, lock_seconds=self.settings.lock_seconds)
+                return delete_memory(connection, user_id, self.settings)
 
         return self.keep_trying(attempt) or existed
 
@@ -182,6 +195,7 @@ def read_dsn(dsn: str, settings: PostgresSettings) -> tuple[str, str]:
         dsn,
         connect_timeout=parts.get("connect_timeout") or seconds,
         application_name=parts.get("application_name") or "scrubjay",
+        **{name: value for name, value in KEEP_ALIVE.items() if name not in parts},
     )
     return conninfo, f"postgresql://{place}/{parts.get('dbname') or ''}"
 

@@ -38,6 +38,7 @@ ERRORS: Mapping[str, tuple[type[StoreError], str]] = {
     "28": (StoreAccessError, REFUSED),
     "3D": (StoreAccessError, REFUSED),
     "42501": (StoreAccessError, REFUSED),
+    "25P03": (StoreUnavailableError, AWAY),
     "25006": (StoreReadOnlyError, "can't be written: it is a standby, or was set read-only"),
     "53100": (StoreFullError, "can't grow, its disk is full: free some space and try again"),
     "53300": (StoreBusyError, BUSY),
@@ -75,4 +76,4 @@ def describe(error: psycopg.Error) -> str:
 def is_lost(error: psycopg.Error, connection: psycopg.Connection[object]) -> bool:
     """Say whether the connection broke, rather than that a statement failed."""
     state = error.sqlstate or ""
-    return connection.closed or connection.broken or state.startswith(("08", "57P"))
+    return connection.closed or connection.broken or state.startswith(("08", "57P", "25P03"))

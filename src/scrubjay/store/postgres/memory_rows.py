@@ -55,7 +55,7 @@ class DatabasePlace:
     @contextmanager
     def reading(self) -> Iterator[MemoryRows]:
         with self._database.borrow() as connection:
-            memory = begin(connection, self._key, lock_seconds=None)
+            memory = begin(connection, self._key, writing=None)
             if memory is None:
                 raise NotFoundError(f"there is no memory of {self._user_id!r} in {self._database.location}")
             yield DatabaseRows(connection, self._user_id, memory)
@@ -66,7 +66,7 @@ class DatabasePlace:
         if self._database.read_only:
             raise StoreReadOnlyError(f"{self.location} was opened for reading only")
         with self._database.borrow() as connection:
-            memory = begin(connection, self._key, lock_seconds=self._database.settings.lock_seconds)
+            memory = begin(connection, self._key, writing=self._database.settings)
             yield DatabaseRows(connection, self._user_id, memory)
             connection.execute("COMMIT")
 

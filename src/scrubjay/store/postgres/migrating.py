@@ -13,7 +13,7 @@ from scrubjay.store.postgres.errors import describe
 from scrubjay.store.postgres.schema import MIGRATIONS, SCHEMA_VERSION, Layout
 
 if TYPE_CHECKING:
-    from psycopg.rows import TupleRow
+    from scrubjay.store.postgres.bounded import BoundedConnection
 
 OLDEST_SERVER = 150_000
 OLDEST_PGVECTOR = (0, 7)
@@ -37,9 +37,7 @@ class Found:
     version: int  # of our tables; 0: none
 
 
-def prepare(
-    connection: psycopg.Connection[TupleRow], location: str, *, partitions: int, read_only: bool
-) -> int:
+def prepare(connection: BoundedConnection, location: str, *, partitions: int, read_only: bool) -> int:
     """Bring the tables up to date in one transaction, each step numbered; give the number of pgvector's type.
 
     Whoever comes while another does that waits, and finds nothing left to do.
@@ -59,7 +57,7 @@ def prepare(
     return int(row[0])
 
 
-def examine(connection: psycopg.Connection[TupleRow], location: str) -> Found:
+def examine(connection: BoundedConnection, location: str) -> Found:
     """Ask what is there; raise StoreSetupError or StoreNewerError where it can't be used."""
     row = connection.execute(EXAMINE).fetchone()
     assert row is not None
@@ -93,7 +91,10 @@ def require_pgvector(found: Found, location: str) -> None:
         )
 
 
-def migrate(connection: psycopg.Connection[TupleRow], location: str, *, partitions: int) -> None:
+def migrate(connection: BoundedConnection, location: str, *, partitions: int) -> None:
+    connection.answer_seconds = (
+        None  # a migration takes as long as it takes, and whoever comes second waits for it
+    )
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
         found = examine(connection, location)
@@ -115,14 +116,14 @@ def migrate(connection: psycopg.Connection[TupleRow], location: str, *, partitio
             )
 
 
-def read_partitions(connection: psycopg.Connection[TupleRow]) -> int:
+def read_partitions(connection: BoundedConnection) -> int:
     """Give the number of partitions that the first tables were made with: those of later versions have as many."""
     row = connection.execute("SELECT partitions FROM scrubjay.migration WHERE version = 1").fetchone()
     assert row is not None
     return int(row[0])
 
 
-def create_migration_table(connection: psycopg.Connection[TupleRow]) -> None:
+def create_migration_table(connection: BoundedConnection) -> None:
     row = connection.execute("SELECT to_regnamespace('scrubjay') IS NULL").fetchone()
     if row is not None and row[0]:  # a role that may not make schemas can be given an empty one
         connection.execute("CREATE SCHEMA scrubjay")
@@ -132,7 +133,7 @@ def create_migration_table(connection: psycopg.Connection[TupleRow]) -> None:
     )
 
 
-def create_extension(connection: psycopg.Connection[TupleRow], location: str) -> None:
+def create_extension(connection: BoundedConnection, location: str) -> None:
     """Have pgvector in the database; most servers let only a superuser do that."""
     try:
         connection.execute("CREATE EXTENSION vector")

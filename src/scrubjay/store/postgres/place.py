@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from scrubjay.errors import (
     NotFoundError,
+    StoreBusyError,
     StoreClosedError,
     StoreError,
     StoreReadOnlyError,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrubjay.store.postgres.connection import Connection, PostgresDatabase
+    from scrubjay.store_settings import PostgresSettings
 
 Result = TypeVar("Result")
 
@@ -113,7 +115,7 @@ class MemoryPlace:
         sent: list[Unconfirmed[Result]] = []
 
         def attempt() -> Result:
-            with self._begun(self._database.settings.lock_seconds) as (connection, transaction):
+            with self._begun(self._database.settings) as (connection, transaction):
                 if sent and is_committed(sent[-1], transaction.memory, self.location):
                     connection.execute("ROLLBACK")
                     return sent[-1].result
@@ -127,7 +129,10 @@ class MemoryPlace:
 
         try:
             return self._database.keep_trying(attempt)
-        except StoreUnavailableError as error:
+        except (
+            StoreUnavailableError,
+            StoreBusyError,
+        ) as error:  # busy: what was cut off may still hold the memory
             if not sent:
                 raise
             raise StoreUnavailableError(
@@ -140,7 +145,7 @@ class MemoryPlace:
         self._require_open()
 
         def attempt() -> Result:
-            with self._begun(self._database.settings.lock_seconds) as (connection, transaction):
+            with self._begun(self._database.settings) as (connection, transaction):
                 result = work(transaction)
                 connection.execute("ROLLBACK")
             return result
@@ -148,9 +153,9 @@ class MemoryPlace:
         return self._database.keep_trying(attempt)
 
     @contextmanager
-    def _begun(self, lock_seconds: float | None) -> Iterator[tuple[Connection, Transaction]]:
+    def _begun(self, writing: PostgresSettings | None) -> Iterator[tuple[Connection, Transaction]]:
         with self._database.borrow() as connection:
-            memory = self._require(begin(connection, self._key, lock_seconds=lock_seconds))
+            memory = self._require(begin(connection, self._key, writing=writing))
             yield connection, Transaction(connection, self._key, memory)
 
     def _require(self, memory: MemoryRow | None) -> MemoryRow:

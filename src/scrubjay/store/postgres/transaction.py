@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scrubjay.datatypes import EmbedderIdentity
     from scrubjay.store.postgres.connection import Connection
     from scrubjay.store.rows import SqlRow
+    from scrubjay.store_settings import PostgresSettings
 
 ROWS_AT_ONCE = 500  # of one INSERT; their values stay well below the 65,535 of one statement
 
@@ -58,21 +59,23 @@ class MemoryRow:
         return StoreState(generation=self.generation, last_passage=self.last["passage"])
 
 
-def begin(connection: Connection, key: UUID, *, lock_seconds: float | None) -> MemoryRow | None:
+def begin(connection: Connection, key: UUID, *, writing: PostgresSettings | None) -> MemoryRow | None:
     """Begin a transaction that sees one memory's rows only; give its row, None where there is none.
 
-    With `lock_seconds` it may write, and no other writes to this memory until it ends; else it reads one unchanging
-    view. All of it is one exchange with the server.
+    With `writing` it may write, and no other writes to this memory until it ends, or until the server has heard
+    nothing of it for too long; else it reads one unchanging view. All of it is one exchange with the server.
     """
     with connection.pipeline():
-        if lock_seconds is None:
+        if writing is None:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         else:
             connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-            connection.execute(f"SET LOCAL lock_timeout TO {round(lock_seconds * 1000)}")
+            connection.execute(f"SET LOCAL lock_timeout TO {round(writing.lock_seconds * 1000)}")
+            idle = round(writing.answer_seconds * 1000)
+            connection.execute(f"SET LOCAL idle_in_transaction_session_timeout TO {idle}")
         connection.execute(f"SET LOCAL {SETTING} TO '{key}'")
         found = connection.execute(
-            SELECT_MEMORY if lock_seconds is None else f"{SELECT_MEMORY} FOR NO KEY UPDATE",
+            SELECT_MEMORY if writing is None else f"{SELECT_MEMORY} FOR NO KEY UPDATE",
             (key,),
             binary=True,
         )

@@ -10,6 +10,7 @@ from scrubjay.store.postgres.values import from_sql_text, memory_key
 
 if TYPE_CHECKING:
     from scrubjay.store.postgres.connection import Connection
+    from scrubjay.store_settings import PostgresSettings
 
 
 def read_users(connection: Connection) -> tuple[str, ...]:
@@ -20,10 +21,10 @@ def read_users(connection: Connection) -> tuple[str, ...]:
     return tuple(sorted(from_sql_text(user_id) for (user_id,) in found))
 
 
-def delete_memory(connection: Connection, user_id: str, *, lock_seconds: float) -> bool:
+def delete_memory(connection: Connection, user_id: str, settings: PostgresSettings) -> bool:
     """Delete every row of a user's memory in one transaction; say whether there was one."""
     key = memory_key(user_id)
-    found = begin(connection, key, lock_seconds=lock_seconds)
+    found = begin(connection, key, writing=settings)
     for table in TABLES if found else ():
         connection.execute(f"DELETE FROM scrubjay.{table} WHERE memory_id = %s", (key,))
     connection.execute("COMMIT")
