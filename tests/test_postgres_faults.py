@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import shutil
 import socket
+import subprocess
 import threading
 import time
+import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from postgres_server import PostgresServer, fresh_database, with_parts
+from postgres_server import NOBODY, PostgresServer, fresh_database, with_parts
 from small_memories import EMBEDDER, fill, say, texts, working
 
 from scrubjay.errors import (
@@ -325,6 +329,56 @@ def test_a_full_disk(database: str) -> None:
         with changed(database, "DROP TRIGGER fill ON scrubjay.passage"):
             say(memory, "after")
         assert texts(memory) == ["before", "after"]
+
+
+@pytest.fixture
+def small_disk(server: PostgresServer, tmp_path: Path) -> Iterator[str]:
+    """Give a database on a disk of 48 MB, of which a file takes what is left but a few."""
+    disk = server.folder / "small"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48m,mode=0777", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no disk can be mounted here")
+    place = disk / "tables"
+    place.mkdir()
+    if os.geteuid() == 0:
+        os.chown(place, NOBODY, NOBODY)
+    try:
+        with changed(server.dsn(), f"CREATE TABLESPACE small LOCATION '{place}'"):
+            pass
+        made = "CREATE DATABASE small ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0 TABLESPACE small"
+        with changed(server.dsn(), made):
+            pass
+        yield server.dsn("small")
+        with changed(server.dsn(), "DROP DATABASE small WITH (FORCE)", "DROP TABLESPACE small"):
+            pass
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def fill_up(memory: Memory, stored: list[str]) -> None:
+    """Add turns until that fails; keep what was acknowledged."""
+    for number in range(2_000):
+        words = [f"{number} {place} {uuid.uuid4()} " * 20 for place in range(20)]
+        say(memory, *words)
+        stored += words
+
+
+def test_a_disk_that_is_full(server: PostgresServer, small_disk: str) -> None:
+    """On a disk that fills up, what was acknowledged is there and nothing else; with space again, writing goes on."""
+    ballast = server.folder / "small" / "ballast"
+    with open_memory(small_disk) as memory:
+        say(memory, "before")
+        free = shutil.disk_usage(ballast.parent).free
+        ballast.write_bytes(bytes(free - 1_000_000))
+        stored = ["before"]
+        with pytest.raises(StoreFullError, match="disk is full"):
+            fill_up(memory, stored)
+        assert texts(memory) == stored
+        ballast.unlink()
+        say(memory, "after")
+        assert texts(memory) == [*stored, "after"]
+        assert memory.doctor() == ()
 
 
 def test_read_only(database: str) -> None:

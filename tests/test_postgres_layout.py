@@ -36,6 +36,7 @@ from scrubjay.memory import Memory
 from scrubjay.settings import Settings
 from scrubjay.store.opening import Opening, open_stores
 from scrubjay.store.postgres import open_database
+from scrubjay.store.postgres.schema import TABLES
 from scrubjay.store.postgres.work import TAKE_NEXT
 from scrubjay.store_settings import PostgresSettings
 
@@ -230,6 +231,35 @@ def test_the_next_of_the_queue(database: str) -> None:
     assert '"Merge Append"' in plan
     assert plan.count("due_at_idx") == SMALL.partitions
     assert '"Sort"' not in plan
+
+
+def test_what_citus_asks_of_tables(database: str) -> None:
+    """Unpartitioned, the tables are such as Citus spreads by the memory's id, in the order of the page's statements."""
+    listed = re.findall(r"create_distributed_table\('scrubjay\.(\w+)', 'memory_id'", PAGE.read_text("utf-8"))
+    assert sorted(listed) == sorted(TABLES)
+    open_database(database, replace(SMALL, partitions=0)).close()
+    with psycopg.connect(database) as connection:
+        keys = connection.execute(
+            "SELECT conrelid::regclass::text, contype, confrelid::regclass::text, confdeltype, "
+            "(SELECT array_agg(attname ORDER BY place) FROM unnest(conkey) WITH ORDINALITY AS key (number, place) "
+            "JOIN pg_attribute ON attrelid = conrelid AND attnum = number), "
+            "(SELECT array_agg(attname ORDER BY place) FROM unnest(confkey) WITH ORDINALITY AS key (number, place) "
+            "JOIN pg_attribute ON attrelid = confrelid AND attnum = number) "
+            "FROM pg_constraint WHERE connamespace = 'scrubjay'::regnamespace AND conrelid <> ALL "
+            "(ARRAY['scrubjay.migration'::regclass, 'scrubjay.budget'::regclass]) AND contype IN ('p', 'u', 'f', 'x')"
+        ).fetchall()
+        others = connection.execute(
+            "SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = 'scrubjay'::regnamespace AND relkind IN ('S', 'v', 'm')), "
+            "(SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal)"
+        ).fetchone()
+    assert others == (0, 0)
+    assert {kind for _, kind, _, _, _, _ in keys} == {"p", "u", "f"}
+    for table, kind, referred, when_deleted, columns, referred_columns in keys:
+        assert columns[0] == "memory_id"
+        if kind == "f":
+            assert (referred_columns[0], when_deleted in "ac") == ("memory_id", True)
+            place, before = (listed.index(name.removeprefix("scrubjay.")) for name in (table, referred))
+            assert place > before
 
 
 @pytest.mark.parametrize("partitions", [0, 4])
