@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from scrubjay.datatypes import (
-    EncodingRun,
-    EncodingState,
-    Node,
-    NodeKind,
-    NodeRows,
-    Record,
-    RecordRows,
-    RecordState,
-    RecordTime,
-    RecordType,
-    Stance,
-    Support,
-)
-from scrubjay.errors import EncodingUnfinishedError, InputError
-from scrubjay.store import rows, staging
+from scrubjay.datatypes import RecordState
+from scrubjay.errors import EncodingUnfinishedError
+from scrubjay.store import record_rows, rows, staging
 from scrubjay.store.encoding import CURRENT
 from scrubjay.store.meta import read_meta, read_state, stored_identity
+from scrubjay.store.record_rows import INDEX_COLUMNS, NODE_COLUMNS, RECORD_COLUMNS, require_type
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from scrubjay.datatypes import NodeKey, StoredText
+    from scrubjay.datatypes import (
+        EncodingRun,
+        Node,
+        NodeKey,
+        NodeKind,
+        NodeRows,
+        Record,
+        RecordRows,
+        RecordType,
+        StoredText,
+    )
     from scrubjay.store.connection import Database
 
-RECORD_COLUMNS = (
-    "record.record_row, record_id, type, record.text, entities, tags, t_ref, t_valid_from, t_valid_to, stance, "
-    "record.speaker, supported, support_reason"
-)
 AT_ONCE = 500  # bound parameters of one statement, well below SQLite's limit
 
 OF_NODE = (
@@ -152,15 +144,7 @@ class SqliteRecordStore:
                 f"WHERE encoding_row = {CURRENT} AND kind = coalesce(?, kind) GROUP BY node_row ORDER BY kind, key",
                 (None if kind is None else kind.value,),
             ).fetchall()
-        return tuple(
-            Node(
-                kind=NodeKind(name),
-                key=rows.from_sql_text(key),
-                text=rows.from_sql_text(text),
-                records=count,
-            )
-            for name, key, text, count in found
-        )
+        return record_rows.read_nodes(found, rows.from_sql_text)
 
     def record(self, record_id: str) -> Record | None:
         found = self._page("record_id = ?", (record_id,))
@@ -182,13 +166,8 @@ class SqliteRecordStore:
     def load(self, *, after: RecordState | None = None) -> RecordRows:
         with self._database.read() as connection:
             state = read_record_state(connection)
-            whole = after is None or (after.generation, after.encoding_row) != (
-                state.generation,
-                state.encoding_row,
-            )
-            since = EMPTY if whole or after is None else after
             dimension = stored_identity(read_meta(connection, "embedder") or "{}").dimension
-            return read_record_rows(connection, state, since=since, whole=whole, dimension=dimension)
+            return read_index(connection, state, after=after, coding=rows.Coding(dimension=dimension))
 
     # --- embedding anew ---
 
@@ -201,29 +180,10 @@ class SqliteRecordStore:
             staging.write_staged(connection, texts, vectors)
 
 
-EMPTY = RecordState(generation=0, encoding_row=0, last_record=0, last_provenance=0, last_node=0, last_link=0)
-"""The state of an index that holds nothing."""
-
-
-def require_type(name: str) -> RecordType:
-    """Give the type of this name; a filter that nothing can pass is an error, not an empty list."""
-    try:
-        return RecordType(name)
-    except ValueError as error:
-        raise InputError(f"a record's type is one of {', '.join(RecordType)}, found {name!r}") from error
-
-
 def read_encodings(connection: sqlite3.Connection) -> tuple[EncodingRun, ...]:
     """Give the current encoding, then the one being built if there is one."""
-    return tuple(
-        EncodingRun(
-            encoding_row=row,
-            model=model,
-            prompt_version=prompt_version,
-            state=EncodingState(state),
-            created_at=rows.from_microseconds(created_at),
-        )
-        for row, model, prompt_version, state, created_at in connection.execute(
+    return record_rows.read_encodings(
+        connection.execute(
             "SELECT encoding_row, model, prompt_version, state, created_at FROM encoding ORDER BY state = 'building'"
         )
     )
@@ -231,7 +191,10 @@ def read_encodings(connection: sqlite3.Connection) -> tuple[EncodingRun, ...]:
 
 def read_records(connection: sqlite3.Connection, found: Sequence[rows.SqlRow]) -> list[tuple[int, Record]]:
     """Make records of rows of RECORD_COLUMNS, each with its store row."""
-    return [(row[0], read_record(row, read_provenance(connection, row[0]))) for row in found]
+    return [
+        (row[0], record_rows.read_record(row, read_provenance(connection, row[0]), rows.from_sql_text))
+        for row in found
+    ]
 
 
 def read_provenance(connection: sqlite3.Connection, record_row: int) -> tuple[str, ...]:
@@ -243,28 +206,6 @@ def read_provenance(connection: sqlite3.Connection, record_row: int) -> tuple[st
             (record_row,),
         )
     )
-
-
-def read_record(row: rows.SqlRow, turn_ids: tuple[str, ...]) -> Record:
-    _, record_id, kind, text, entities, tags, t_ref, valid_from, valid_to, stance, speaker, supported, why = (
-        row
-    )
-    return Record(
-        record_id=record_id,
-        type=RecordType(kind),
-        text=rows.from_sql_text(text),
-        entities=tuple(json.loads(entities)),
-        tags=tuple(json.loads(tags)),
-        time=read_time(t_ref, valid_from, valid_to),
-        stance=Stance(stance),
-        speaker=rows.from_optional_sql_text(speaker),
-        support=Support(supported=bool(supported), reason=rows.from_sql_text(why)),
-        turn_ids=turn_ids,
-    )
-
-
-def read_time(t_ref: str | None, valid_from: str | None, valid_to: str | None) -> RecordTime:
-    return RecordTime(t_ref=t_ref, t_valid_from=valid_from, t_valid_to=valid_to)
 
 
 def read_record_state(connection: sqlite3.Connection) -> RecordState:
@@ -279,88 +220,35 @@ def read_record_state(connection: sqlite3.Connection) -> RecordState:
     )
 
 
-def read_record_rows(
-    connection: sqlite3.Connection, state: RecordState, *, since: RecordState, whole: bool, dimension: int
+def read_index(
+    connection: sqlite3.Connection, state: RecordState, *, after: RecordState | None, coding: rows.Coding
 ) -> RecordRows:
-    """Put the current encoding's records into columns, with links that were made since to records before."""
+    """Put the current encoding's records into columns, with links that were made since to records before.
+
+    CROSS JOIN makes SQLite begin with the newest links, not with all records.
+    """
+    since, whole = record_rows.start_from(state, after)
     found = connection.execute(
-        "SELECT record_row, type, t_ref, t_valid_from, t_valid_to, stance, speaker, supported, tokens, length, "
-        f"terms, counts, vector FROM record WHERE encoding_row = {CURRENT} AND record_row > ? ORDER BY record_row",
+        f"SELECT {INDEX_COLUMNS} FROM record WHERE encoding_row = {CURRENT} AND record_row > ? ORDER BY record_row",
         (since.last_record,),
     ).fetchall()
-    (
-        row,
-        kind,
-        t_ref,
-        valid_from,
-        valid_to,
-        stance,
-        speaker,
-        supported,
-        tokens,
-        length,
-        terms,
-        counts,
-        vectors,
-    ) = rows.transposed(found, 13)
-    provenance_record, provenance_turn = read_pairs(
-        connection,
+    provenance = connection.execute(
         "SELECT record_row, turn_row FROM provenance CROSS JOIN record USING (record_row) "
         f"WHERE encoding_row = {CURRENT} AND provenance_row > ? ORDER BY provenance_row",
-        after=since.last_provenance,
-    )
-    return RecordRows(
-        state=state,
-        whole=whole,
-        row=np.array(row, np.int64),
-        type=tuple(RecordType(name) for name in kind),
-        time=tuple(map(read_time, t_ref, valid_from, valid_to)),
-        stance=tuple(Stance(name) for name in stance),
-        speaker=tuple(rows.from_optional_sql_text(name) for name in speaker),
-        supported=np.array(supported, np.bool_),
-        tokens=np.array(tokens, np.int32),
-        length=np.array(length, np.int32),
-        distinct=np.array([len(blob) // 2 for blob in counts], np.int32),
-        terms=np.frombuffer(b"".join(terms), np.uint64),
-        counts=np.frombuffer(b"".join(counts), np.uint16),
-        vectors=np.frombuffer(b"".join(vectors), np.float32).reshape(-1, dimension),
-        provenance_record=provenance_record,
-        provenance_turn=provenance_turn,
-        nodes=read_node_rows(connection, since=since, dimension=dimension),
-    )
+        (since.last_provenance,),
+    ).fetchall()
+    nodes = read_node_index(connection, since=since, coding=coding)
+    return record_rows.read_record_rows(found, provenance, nodes, state=state, whole=whole, coding=coding)
 
 
-def read_node_rows(connection: sqlite3.Connection, *, since: RecordState, dimension: int) -> NodeRows:
+def read_node_index(connection: sqlite3.Connection, *, since: RecordState, coding: rows.Coding) -> NodeRows:
     found = connection.execute(
-        f"SELECT node_row, kind, key, tokens, length, terms, counts, vector FROM node WHERE encoding_row = {CURRENT} "
-        "AND node_row > ? ORDER BY node_row",
+        f"SELECT {NODE_COLUMNS} FROM node WHERE encoding_row = {CURRENT} AND node_row > ? ORDER BY node_row",
         (since.last_node,),
     ).fetchall()
-    row, kind, key, tokens, length, terms, counts, vectors = rows.transposed(found, 8)
-    link_node, link_record = read_pairs(
-        connection,
+    links = connection.execute(
         "SELECT node_row, record_row FROM node_record CROSS JOIN node USING (node_row) "
         f"WHERE encoding_row = {CURRENT} AND link_row > ? ORDER BY link_row",
-        after=since.last_link,
-    )
-    return NodeRows(
-        row=np.array(row, np.int64),
-        kind=tuple(NodeKind(name) for name in kind),
-        key=tuple(rows.from_sql_text(text) for text in key),
-        tokens=np.array(tokens, np.int32),
-        length=np.array(length, np.int32),
-        distinct=np.array([len(blob) // 2 for blob in counts], np.int32),
-        terms=np.frombuffer(b"".join(terms), np.uint64),
-        counts=np.frombuffer(b"".join(counts), np.uint16),
-        vectors=np.frombuffer(b"".join(vectors), np.float32).reshape(-1, dimension),
-        link_node=link_node,
-        link_record=link_record,
-    )
-
-
-def read_pairs(
-    connection: sqlite3.Connection, query: str, *, after: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Read links in two columns; the query's CROSS JOIN makes SQLite begin with the newest, not with all records."""
-    one, other = rows.transposed(connection.execute(query, (after,)).fetchall(), 2)
-    return np.array(one, np.int64), np.array(other, np.int64)
+        (since.last_link,),
+    ).fetchall()
+    return record_rows.read_node_rows(found, links, coding)

@@ -13,7 +13,7 @@ import numpy as np
 from scrubjay.datatypes import IndexRows, Role, StoreState, Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -94,6 +94,12 @@ def read_turn(row: SqlRow) -> Turn:
     )
 
 
+class ReadText(Protocol):
+    """Gives text as it was said, from what a store keeps of it."""
+
+    def __call__(self, value: Any, /) -> str: ...
+
+
 class RowSource(Protocol):
     """What rows are fetched from, a part at a time."""
 
@@ -116,7 +122,7 @@ class Coding:
 
     dimension: int
     vectors: DecodeVectors = decode_vectors
-    text: Callable[[Any], str | None] = from_optional_sql_text
+    text: ReadText = from_sql_text
 
 
 def read_index_rows(
@@ -143,7 +149,7 @@ def read_index_rows(
         session=np.array(session, np.int64),
         position=np.array(position, np.int64),
         role=tuple(role),
-        speaker=tuple(coding.text(name) for name in speaker),
+        speaker=tuple(None if name is None else coding.text(name) for name in speaker),
         said_at=np.array(said_at, np.float64) / MICROSECONDS,  # None becomes NaN
         tokens=np.array(tokens, np.int32),
         flags=np.array(flags, np.int32),

@@ -1,20 +1,19 @@
-"""The current encoding's records and evidence nodes as columns, for the index in memory."""
+"""The current encoding's records and evidence nodes, for the index in memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from scrubjay.datatypes import NodeKind, NodeRows, RecordRows, RecordState, RecordType, Stance
-from scrubjay.store import rows
-from scrubjay.store.postgres.values import decode_vectors, from_optional_sql_text, from_sql_text
-from scrubjay.store.records import read_time
+from scrubjay.datatypes import RecordState
+from scrubjay.store import record_rows, rows
+from scrubjay.store.postgres.values import decode_vectors, from_sql_text
+from scrubjay.store.record_rows import INDEX_COLUMNS, NODE_COLUMNS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from scrubjay.datatypes import NodeRows, RecordRows
     from scrubjay.store.postgres.transaction import MemoryRow, Transaction
+
+OF_ENCODING = "WHERE memory_id = %(memory)s AND encoding_row = %(encoding)s"
 
 
 def record_state(memory: MemoryRow) -> RecordState:
@@ -28,84 +27,39 @@ def record_state(memory: MemoryRow) -> RecordState:
     )
 
 
-def read_record_rows(
-    transaction: Transaction, state: RecordState, *, since: RecordState, whole: bool
-) -> RecordRows:
+def read_index(transaction: Transaction, state: RecordState, *, after: RecordState | None) -> RecordRows:
     """Put the current encoding's records into columns, with links that were made since to records before."""
+    since, whole = record_rows.start_from(state, after)
+    coding = rows.Coding(
+        dimension=transaction.memory.identity.dimension, vectors=decode_vectors, text=from_sql_text
+    )
     found = transaction.all(
-        "SELECT record_row, type, t_ref, t_valid_from, t_valid_to, stance, speaker, supported, tokens, length, "
-        "terms, counts, vector FROM scrubjay.record WHERE memory_id = %(memory)s AND encoding_row = %(encoding)s "
-        "AND record_row > %(after)s ORDER BY record_row",
+        f"SELECT {INDEX_COLUMNS} FROM scrubjay.record {OF_ENCODING} AND record_row > %(after)s ORDER BY record_row",
         encoding=state.encoding_row,
         after=since.last_record,
     )
-    row, kind, t_ref, valid_from, valid_to, stance, speaker, supported, *index = rows.transposed(found, 13)
-    tokens, length, terms, counts, vectors = index
-    provenance_record, provenance_turn = read_pairs(
-        transaction,
+    provenance = transaction.all(
         "SELECT record_row, turn_row FROM scrubjay.provenance JOIN scrubjay.record USING (memory_id, record_row) "
-        "WHERE memory_id = %(memory)s AND encoding_row = %(encoding)s AND provenance_row > %(after)s "
-        "ORDER BY provenance_row",
+        f"{OF_ENCODING} AND provenance_row > %(after)s ORDER BY provenance_row",
         encoding=state.encoding_row,
         after=since.last_provenance,
     )
-    dimension = transaction.memory.identity.dimension
-    return RecordRows(
-        state=state,
-        whole=whole,
-        row=np.array(row, np.int64),
-        type=tuple(RecordType(name) for name in kind),
-        time=tuple(map(read_time, t_ref, valid_from, valid_to)),
-        stance=tuple(Stance(name) for name in stance),
-        speaker=tuple(from_optional_sql_text(name) for name in speaker),
-        supported=np.array(supported, np.bool_),
-        tokens=np.array(tokens, np.int32),
-        length=np.array(length, np.int32),
-        distinct=np.array([len(blob) // 2 for blob in counts], np.int32),
-        terms=np.frombuffer(b"".join(terms), np.uint64),
-        counts=np.frombuffer(b"".join(counts), np.uint16),
-        vectors=decode_vectors(vectors, dimension=dimension),
-        provenance_record=provenance_record,
-        provenance_turn=provenance_turn,
-        nodes=read_node_rows(transaction, state, since=since, dimension=dimension),
-    )
+    nodes = read_node_index(transaction, state, since=since, coding=coding)
+    return record_rows.read_record_rows(found, provenance, nodes, state=state, whole=whole, coding=coding)
 
 
-def read_node_rows(
-    transaction: Transaction, state: RecordState, *, since: RecordState, dimension: int
+def read_node_index(
+    transaction: Transaction, state: RecordState, *, since: RecordState, coding: rows.Coding
 ) -> NodeRows:
     found = transaction.all(
-        "SELECT node_row, kind, key, tokens, length, terms, counts, vector FROM scrubjay.node "
-        "WHERE memory_id = %(memory)s AND encoding_row = %(encoding)s AND node_row > %(after)s ORDER BY node_row",
+        f"SELECT {NODE_COLUMNS} FROM scrubjay.node {OF_ENCODING} AND node_row > %(after)s ORDER BY node_row",
         encoding=state.encoding_row,
         after=since.last_node,
     )
-    row, kind, key, tokens, length, terms, counts, vectors = rows.transposed(found, 8)
-    link_node, link_record = read_pairs(
-        transaction,
+    links = transaction.all(
         "SELECT node_row, record_row FROM scrubjay.node_record JOIN scrubjay.node USING (memory_id, node_row) "
-        "WHERE memory_id = %(memory)s AND encoding_row = %(encoding)s AND link_row > %(after)s ORDER BY link_row",
+        f"{OF_ENCODING} AND link_row > %(after)s ORDER BY link_row",
         encoding=state.encoding_row,
         after=since.last_link,
     )
-    return NodeRows(
-        row=np.array(row, np.int64),
-        kind=tuple(NodeKind(name) for name in kind),
-        key=tuple(from_sql_text(text) for text in key),
-        tokens=np.array(tokens, np.int32),
-        length=np.array(length, np.int32),
-        distinct=np.array([len(blob) // 2 for blob in counts], np.int32),
-        terms=np.frombuffer(b"".join(terms), np.uint64),
-        counts=np.frombuffer(b"".join(counts), np.uint16),
-        vectors=decode_vectors(vectors, dimension=dimension),
-        link_node=link_node,
-        link_record=link_record,
-    )
-
-
-def read_pairs(
-    transaction: Transaction, query: str, *, encoding: int, after: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Read links in two columns."""
-    one, other = rows.transposed(transaction.all(query, encoding=encoding, after=after), 2)
-    return np.array(one, np.int64), np.array(other, np.int64)
+    return record_rows.read_node_rows(found, links, coding)

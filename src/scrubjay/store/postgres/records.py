@@ -8,12 +8,12 @@ from pgvector import Vector
 
 from scrubjay.datatypes import EncodingRun, EncodingState, Node, NodeKind, RecordState, RecordType
 from scrubjay.errors import EncodingUnfinishedError
-from scrubjay.store import rows
+from scrubjay.store import record_rows, rows
 from scrubjay.store.postgres import staging
-from scrubjay.store.postgres.record_columns import read_record_rows, record_state
+from scrubjay.store.postgres.record_columns import read_index, record_state
 from scrubjay.store.postgres.scheduling import schedule_encoding
-from scrubjay.store.postgres.values import digest, from_optional_sql_text, from_sql_text
-from scrubjay.store.records import EMPTY, read_record, require_type
+from scrubjay.store.postgres.values import digest, from_sql_text
+from scrubjay.store.record_rows import RECORD_COLUMNS, require_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 PAGE = 500  # records read at a time
 
-RECORD_COLUMNS = (
-    "record.record_row, record_id, type, record.text, entities, tags, t_ref, t_valid_from, t_valid_to, stance, "
-    "record.speaker, supported, support_reason"
-)
 OF_NODE = (
     "record_row IN (SELECT record_row FROM scrubjay.node_record JOIN scrubjay.node USING (memory_id, node_row) "
     "WHERE memory_id = %(memory)s AND node.encoding_row = %(encoding)s AND kind = %(kind)s AND key_digest = %(key)s)"
@@ -124,12 +120,7 @@ class PostgresRecordStore:
     def load(self, *, after: RecordState | None = None) -> RecordRows:
         def read(transaction: Transaction) -> RecordRows:
             state = record_state(transaction.memory)
-            whole = after is None or (after.generation, after.encoding_row) != (
-                state.generation,
-                state.encoding_row,
-            )
-            since = EMPTY if whole or after is None else after
-            return read_record_rows(transaction, state, since=since, whole=whole)
+            return read_index(transaction, state, after=after)
 
         return self._place.read(read)
 
@@ -152,15 +143,8 @@ class PostgresRecordStore:
 
 def read_encodings(transaction: Transaction) -> tuple[EncodingRun, ...]:
     """Give the current encoding, then the one being built if there is one."""
-    return tuple(
-        EncodingRun(
-            encoding_row=row,
-            model=model,
-            prompt_version=prompt_version,
-            state=EncodingState(state),
-            created_at=rows.from_microseconds(created_at),
-        )
-        for row, model, prompt_version, state, created_at in transaction.all(
+    return record_rows.read_encodings(
+        transaction.all(
             "SELECT encoding_row, model, prompt_version, state, created_at FROM scrubjay.encoding "
             "WHERE memory_id = %(memory)s ORDER BY state = 'building'"
         )
@@ -222,10 +206,7 @@ def list_nodes(transaction: Transaction, kind: NodeKind | None) -> tuple[Node, .
         encoding=transaction.memory.current_encoding,
         kind=None if kind is None else kind.value,
     )
-    return tuple(
-        Node(kind=NodeKind(name), key=from_sql_text(key), text=from_sql_text(text), records=count)
-        for name, key, text, count in found
-    )
+    return record_rows.read_nodes(found, from_sql_text)
 
 
 def read_page(transaction: Transaction, where: Sequence[str], **values: object) -> list[tuple[int, Record]]:
@@ -244,23 +225,7 @@ def read_page(transaction: Transaction, where: Sequence[str], **values: object) 
         rows=[row[0] for row in found],
     ):
         turn_ids.setdefault(record_row, []).append(from_sql_text(turn_id))
-    return [(row[0], as_record(row, tuple(turn_ids.get(row[0], ())))) for row in found]
-
-
-def as_record(row: rows.SqlRow, turn_ids: tuple[str, ...]) -> Record:
-    """Make a record of a row of RECORD_COLUMNS."""
-    *before, speaker, supported, reason = row
-    number, record_id, kind, text, *rest = before
-    return read_record(
-        (
-            number,
-            record_id,
-            kind,
-            from_sql_text(text),
-            *rest,
-            from_optional_sql_text(speaker),
-            supported,
-            from_sql_text(reason),
-        ),
-        turn_ids,
-    )
+    return [
+        (row[0], record_rows.read_record(row, tuple(turn_ids.get(row[0], ())), from_sql_text))
+        for row in found
+    ]

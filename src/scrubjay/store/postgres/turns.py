@@ -18,7 +18,6 @@ from scrubjay.store.postgres.scheduling import schedule_cut
 from scrubjay.store.postgres.values import (
     decode_vectors,
     digest,
-    from_optional_sql_text,
     from_sql_text,
     read_turn,
     to_sql_text,
@@ -331,6 +330,6 @@ def read_index(transaction: Transaction, *, after: int) -> IndexRows:
         coding=rows.Coding(
             dimension=transaction.memory.identity.dimension,
             vectors=decode_vectors,
-            text=from_optional_sql_text,
+            text=from_sql_text,
         ),
     )
