@@ -12,16 +12,12 @@ from scrubjay.cli import output
 from scrubjay.cli.options import AsJson
 from scrubjay.errors import InputError, MissingExtraError, NotFoundError
 from scrubjay.server.keys import ANYBODY, KEYS_FILE, KeyRing, Right
+from scrubjay.server.places import Place, Serving
 from scrubjay.server.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrubjay.datatypes import JsonValue
-    from scrubjay.home import Home
-    from scrubjay.llm import ChatModel
     from scrubjay.server.keys import ApiKey
-    from scrubjay.settings import Settings
 
 PORT = 8420
 RATE = ServerSettings().rate
@@ -33,6 +29,26 @@ KeysFile = Annotated[
     Path | None,
     typer.Option(
         "--keys", envvar="SCRUBJAY_KEYS", help="The file of API keys. [default: keys.db in the home]"
+    ),
+]
+
+Dsn = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SCRUBJAY_DSN",
+        help="Or the database of memories, with --keys; any number of servers may share it.",
+        show_default=False,
+    ),
+]
+Processes = Annotated[
+    int, typer.Option(min=1, help="That answer requests, for as many processors; they share all but --rate.")
+]
+Upstream = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SCRUBJAY_UPSTREAM_URL",
+        help="Of the OpenAI-compatible server behind /v1/chat/completions.",
+        show_default=False,
     ),
 ]
 
@@ -60,28 +76,15 @@ def require_server() -> None:
 def serve(  # noqa: PLR0913 -- a command's options are its parameters
     *,
     home: HomeFolder = None,
-    dsn: Annotated[
-        str | None,
-        typer.Option(
-            envvar="SCRUBJAY_DSN",
-            help="Or the database of memories, with --keys; any number of servers may share it.",
-            show_default=False,
-        ),
-    ] = None,
+    dsn: Dsn = None,
     host: Annotated[str, typer.Option(help="Other than loopback only where a key exists.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535)] = PORT,
     keys_file: KeysFile = None,
     rate: Annotated[str, typer.Option(help='Requests of one key; "" for any number.')] = RATE,
-    max_open: Annotated[int, typer.Option(min=1, help="Memories kept open.")] = 128,
+    max_open: Annotated[int, typer.Option(min=1, help="Memories kept open, in each process.")] = 128,
+    processes: Processes = 1,
     embedder: Annotated[str | None, typer.Option(help="Of new memories. [default: the bundled one]")] = None,
-    upstream: Annotated[
-        str | None,
-        typer.Option(
-            envvar="SCRUBJAY_UPSTREAM_URL",
-            help="Of the OpenAI-compatible server behind /v1/chat/completions.",
-            show_default=False,
-        ),
-    ] = None,
+    upstream: Upstream = None,
     log_content: Annotated[
         bool, typer.Option("--log-content", help="Log users' ids, queries and errors' words too.")
     ] = False,
@@ -91,20 +94,24 @@ def serve(  # noqa: PLR0913 -- a command's options are its parameters
 
     from scrubjay.settings import Settings
 
-    ring, settings = find_keys(home, keys_file), Settings.from_env()
-    served = ServerSettings.from_env()
-    open_home = home_opener(home, dsn, settings, embedder=embedder, max_open=max_open)
+    if (home is None) == (dsn is None):
+        raise InputError("say which memories to serve: --home FOLDER, or --dsn ADDRESS, not both")
+    keys_path, served = find_keys(home, keys_file).path, ServerSettings.from_env()
     require_server()
     from scrubjay.server.running import run_server
 
+    settings = replace(
+        served, rate=rate, log_content=log_content, upstream_url=upstream or served.upstream_url
+    )
     run_server(
-        open_home,
-        address=(host, port),
-        keys=ring,
-        settings=replace(
-            served, rate=rate, log_content=log_content, upstream_url=upstream or served.upstream_url
+        Serving(
+            place=Place(folder=home, dsn=dsn, embedder=embedder, max_open=max_open),
+            keys_path=keys_path,
+            settings=settings,
+            memory_settings=Settings.from_env(),
         ),
-        memory_settings=settings,
+        address=(host, port),
+        processes=processes,
     )
 
 
@@ -121,7 +128,6 @@ def ui(
     ] = True,
 ) -> None:
     """Look inside memories in a browser, on this machine alone, until Ctrl-C."""
-    from scrubjay.home import FileHome, MemoryHome
     from scrubjay.settings import Settings
 
     if (memory is None) == (home is None):
@@ -131,40 +137,16 @@ def ui(
     require_server()
     from scrubjay.server.running import announce_page, run_server
 
-    settings = Settings.from_env()
-
-    def open_home(model: ChatModel | None) -> Home:
-        if memory is not None:
-            return FileHome(memory, settings=settings, model=model)
-        return MemoryHome(home or "", settings=settings, model=model)
-
-    ring = find_keys(home, keys_file) if home or keys_file else None
     announce_page(f"http://127.0.0.1:{port}/", open_page=open_page)
     run_server(
-        open_home,
+        Serving(
+            place=Place(folder=home, file=memory),
+            keys_path=find_keys(home, keys_file).path if home or keys_file else None,
+            settings=ServerSettings.from_env(),
+            memory_settings=Settings.from_env(),
+        ),
         address=("127.0.0.1", port),
-        keys=ring,
-        settings=ServerSettings.from_env(),
-        memory_settings=settings,
     )
-
-
-def home_opener(
-    home: Path | None, dsn: str | None, settings: Settings, *, embedder: str | None, max_open: int
-) -> Callable[[ChatModel | None], Home]:
-    """Give what opens a folder's memories, or a database's."""
-    from scrubjay.home import MemoryHome
-    from scrubjay.postgres_home import PostgresHome
-
-    if dsn is not None and home is None:
-        return lambda model: PostgresHome(
-            dsn, settings=settings, embedder=embedder, model=model, max_open=max_open
-        )
-    if home is not None and dsn is None:
-        return lambda model: MemoryHome(
-            home, settings=settings, embedder=embedder, model=model, max_open=max_open
-        )
-    raise InputError("say which memories to serve: --home FOLDER, or --dsn ADDRESS, not both")
 
 
 @keys.command("add")

@@ -12,6 +12,7 @@ from fastapi import Depends, FastAPI
 from scrubjay import __version__
 from scrubjay.server import consolidating, health, keeping, page, problems, proxy, reading, turns, users
 from scrubjay.server.bounds import Bounds, RawPath
+from scrubjay.server.crew import Board
 from scrubjay.server.gate import Gate
 from scrubjay.server.metrics import Metrics
 from scrubjay.server.observing import Observer
@@ -24,6 +25,7 @@ from scrubjay.threads import Threads
 if TYPE_CHECKING:
     from scrubjay.home import Home
     from scrubjay.server.agents import McpRoute
+    from scrubjay.server.crew import Crew
     from scrubjay.server.keys import KeyRing
     from scrubjay.server.settings import ServerSettings
 
@@ -65,9 +67,11 @@ def build_app(
     keys: KeyRing | None,
     settings: ServerSettings,
     on_stop: Callable[[], object] | None,
+    on_end: Callable[[], object] | None = None,
+    crew: Crew | None = None,
 ) -> FastAPI:
-    """Put the application together; its threads start with the first request and end with its lifespan."""
-    service = make_service(home, keys=keys, settings=settings)
+    """Put the application together; its threads start with the first request and end with its lifespan, as does the crew."""
+    service = make_service(home, keys=keys, settings=settings, crew=crew)
     agents = open_agents(home)
 
     @asynccontextmanager
@@ -78,6 +82,8 @@ def build_app(
         if on_stop is not None:
             on_stop()
         await service.close()
+        if on_end is not None:
+            on_end()
 
     app = FastAPI(
         title="ScrubJay",
@@ -107,15 +113,16 @@ def open_agents(home: Home) -> McpRoute | None:
     return McpRoute(home)
 
 
-def make_service(home: Home, *, keys: KeyRing | None, settings: ServerSettings) -> Service:
-    metrics = Metrics()
+def make_service(home: Home, *, keys: KeyRing | None, settings: ServerSettings, crew: Crew | None) -> Service:
+    metrics = Metrics(crew)
     return Service(
         home=home,
         keys=keys,
         settings=settings,
         threads=Threads(calls=settings.call_threads, long=settings.long_threads),
-        operations=Operations(kept=settings.kept_operations, metrics=metrics),
+        operations=Operations(kept=settings.kept_operations, metrics=metrics, board=Board(crew)),
         metrics=metrics,
+        crew=crew,
         upstream=open_client(settings),
     )
 

@@ -58,7 +58,7 @@ def has_model(memory: Memory) -> bool:
 @router.get("/users/{user}/operations/{operation_id}", response_model=OperationReply)
 async def show_operation(service: ServiceGiven, _: ToRead, user: UserInPath, operation_id: str) -> Json:
     """Say how far an operation is, and how it ended; after a restart of the server none is known."""
-    return Json(service.operations.find(decode_part(user), operation_id).to_dict())
+    return Json(service.operations.find(decode_part(user), operation_id))
 
 
 @router.get("/users/{user}/segments", response_model=SegmentsReply)

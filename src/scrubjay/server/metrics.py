@@ -13,10 +13,14 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from scrubjay.server.crew import METRICS
 
 if TYPE_CHECKING:
     from scrubjay.datatypes import Usage
     from scrubjay.evidence import Evidence
+    from scrubjay.server.crew import Crew
 
 METHODS = frozenset({"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"})
 OTHER = "other"
@@ -24,11 +28,13 @@ FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 
 
 
 class Metrics:
-    """The counters of one application, in a registry of its own."""
+    """The counters of one application, in a registry of its own; with a crew, what is told is of all its processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, crew: Crew | None = None) -> None:
+        self._crew = crew
         self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        if crew is None:
+            ProcessCollector(registry=self.registry)
         self.requests = Counter(
             "scrubjay_http_requests",
             "Requests answered.",
@@ -43,7 +49,10 @@ class Metrics:
             buckets=FAST,
         )
         self.under_way = Gauge(
-            "scrubjay_http_requests_under_way", "Requests being answered.", registry=self.registry
+            "scrubjay_http_requests_under_way",
+            "Requests being answered.",
+            registry=self.registry,
+            multiprocess_mode="livesum",
         )
         self.turns = Counter("scrubjay_turns_added", "New turns stored.", registry=self.registry)
         self.stages = Histogram(
@@ -83,4 +92,12 @@ class Metrics:
             self.tokens.labels(one.stage, "output").inc(one.output_tokens)
 
     def render(self) -> bytes:
-        return generate_latest(self.registry)
+        if self._crew is None:
+            return generate_latest(self.registry)
+        folder = self._crew.folder / METRICS
+        for process in {int(path.stem.rpartition("_")[2]) for path in folder.glob("gauge_live*.db")}:
+            if not self._crew.lives(process):
+                mark_process_dead(process, str(folder))  # type: ignore[no-untyped-call]  # its authors gave no types
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry, path=str(folder))  # type: ignore[no-untyped-call]  # likewise
+        return generate_latest(registry)

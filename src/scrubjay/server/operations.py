@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from scrubjay.datatypes import ConsolidationReport, JsonValue
+    from scrubjay.server.crew import Board
     from scrubjay.server.metrics import Metrics
 
 
@@ -24,7 +25,6 @@ class Operation:
     """One consolidation: how far it is, and how it ended."""
 
     operation_id: str
-    user_id: str
     kind: str
     begun_at: datetime
     state: str = "running"  # then "done", "failed", or "stopped" with the server
@@ -33,9 +33,6 @@ class Operation:
     ended_at: datetime | None = None
     report: ConsolidationReport | None = None
     problem: ProblemError | None = None
-
-    def advance(self, done: int, total: int) -> None:
-        self.done, self.total = done, total
 
     def to_dict(self) -> dict[str, JsonValue]:
         problem = self.problem
@@ -54,12 +51,12 @@ class Operation:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Operations:
-    """The operations of a server, one at a time for each user; kept in memory, the last ended ones too."""
+    """The operations of a process, one at a time for each user of the server; all its processes can ask about them."""
 
     kept: int
     metrics: Metrics
-    _known: dict[str, Operation] = field(default_factory=dict)
-    _running: dict[str, tuple[Operation, asyncio.Task[None]]] = field(default_factory=dict)  # by user
+    board: Board
+    _running: set[asyncio.Task[None]] = field(default_factory=set)
 
     def begin(
         self,
@@ -68,23 +65,22 @@ class Operations:
         work: Callable[[Callable[[int, int], None]], Awaitable[ConsolidationReport]],
     ) -> Operation:
         """Start work on a user's memory, which is told how to say how far it is; refuse a second at a time."""
-        if user_id in self._running:
-            running = self._running[user_id][0]
-            more: dict[str, JsonValue] = {"operation_id": running.operation_id}
+        operation = Operation(operation_id=uuid.uuid4().hex, kind=kind, begun_at=datetime.now(UTC))
+        running = self.board.begin(operation.operation_id, user_id, operation.to_dict())
+        if running is not None:
+            more: dict[str, JsonValue] = {"operation_id": running}
             raise ProblemError(
-                409,
-                "already_running",
-                f"operation {running.operation_id} is under way: wait for its end",
-                more=more,
+                409, "already_running", f"operation {running} is under way: wait for its end", more=more
             )
-        operation = Operation(
-            operation_id=uuid.uuid4().hex, user_id=user_id, kind=kind, begun_at=datetime.now(UTC)
-        )
-        self._known[operation.operation_id] = operation
-        self._drop_oldest()
-        task = asyncio.create_task(self._run(operation, work(operation.advance)))
-        self._running[user_id] = operation, task
-        task.add_done_callback(lambda _: self._running.pop(user_id))
+        self.board.drop_oldest(kept=self.kept)
+
+        def advance(done: int, total: int) -> None:
+            operation.done, operation.total = done, total
+            self.board.tell(operation.operation_id, operation.to_dict(), is_running=True)
+
+        task = asyncio.create_task(self._run(operation, work(advance)))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
         return operation
 
     async def _run(self, operation: Operation, work: Awaitable[ConsolidationReport]) -> None:
@@ -102,25 +98,21 @@ class Operations:
             raise
         finally:
             operation.ended_at = datetime.now(UTC)
+            self.board.tell(operation.operation_id, operation.to_dict(), is_running=False)
             self.metrics.operations.labels(operation.state).inc()
 
-    def _drop_oldest(self) -> None:
-        ended = [found for found in self._known.values() if found.ended_at is not None]
-        for operation in ended[: max(0, len(self._known) - self.kept)]:
-            del self._known[operation.operation_id]
-
-    def find(self, user_id: str, operation_id: str) -> Operation:
-        """Give an operation on a user's memory; raise a problem where there is none."""
-        operation = self._known.get(operation_id)
-        if operation is None or operation.user_id != user_id:
+    def find(self, user_id: str, operation_id: str) -> dict[str, JsonValue]:
+        """Give what is known of an operation on a user's memory; raise a problem where there is none."""
+        told = self.board.find(user_id, operation_id)
+        if told is None:
             raise ProblemError(
                 404, "not_found", "there is no such operation here: it ended long ago, or before a restart"
             )
-        return operation
+        return told
 
     async def stop(self, *, seconds: float) -> None:
         """Have every operation end with the segment under way; wait for that so long at most."""
-        tasks = [task for _, task in self._running.values()]
+        tasks = list(self._running)
         for task in tasks:
             task.cancel()
         if tasks:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import webbrowser
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -16,69 +16,48 @@ import uvicorn
 
 from scrubjay.errors import InputError
 from scrubjay.json_log import log_to_stderr
-from scrubjay.llm import load_model
-from scrubjay.server.app import build_app
 from scrubjay.server.gate import is_loopback, read_rate
+from scrubjay.server.keys import KeyRing
+from scrubjay.server.opening import opened_application, serving_options
+from scrubjay.server.processes import run_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+    from pathlib import Path
 
-    from scrubjay.home import Home
-    from scrubjay.llm import ChatModel
-    from scrubjay.server.keys import KeyRing
-    from scrubjay.server.settings import ServerSettings
-    from scrubjay.settings import Settings
+    from scrubjay.server.places import Serving
 
-KEEP_ALIVE_SECONDS = 30
 TRIES, TRY_SECONDS = 300, 0.1  # for the server to start
-MOST_CONNECTIONS = 1_000  # at a time; more are answered 503
 
 
-def run_server(
-    open_home: Callable[[ChatModel | None], Home],
-    *,
-    address: tuple[str, int],
-    keys: KeyRing | None,
-    settings: ServerSettings,
-    memory_settings: Settings,
-) -> None:
+def run_server(serving: Serving, *, address: tuple[str, int], processes: int = 1) -> None:
     """Serve until a signal; then finish what is under way, within the settings' patience.
 
-    `open_home` is given the model that all memories are to share, if one is configured. Raise InputError where the
-    address isn't loopback and there is no key.
+    Raise InputError where the address isn't loopback and there is no key.
     """
     host, port = address
-    if not is_loopback(host) and (keys is None or not keys.has_keys):
-        where = "FILE" if keys is None else keys.path
-        raise InputError(
-            f"--host {host} can be reached from other machines, and there is no key: make one first with "
-            f"`scrubjay keys add NAME --keys {where}`, or serve on 127.0.0.1"
-        )
-    if settings.rate:
-        read_rate(settings.rate)  # wrong ones are told before anything is opened
-    log_to_stderr(log_content=settings.log_content)
-    with ExitStack() as opened:
-        if keys is not None:
-            opened.callback(keys.close)
-        model = load_model(memory_settings.chat) if memory_settings.chat.model else None
-        if model is not None:
-            opened.callback(model.close)
-        home = open_home(model)
-        opened.callback(home.close)
-        app = build_app(home, keys=keys, settings=settings, on_stop=None if model is None else model.close)
-        opened.enter_context(unwinding())
-        uvicorn.run(
-            app,
-            host=host,
-            port=port,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=round(settings.stop_seconds),
-            limit_concurrency=MOST_CONNECTIONS,
-        )
+    if not is_loopback(host):
+        require_key(host, serving.keys_path)
+    if serving.settings.rate:
+        read_rate(serving.settings.rate)  # wrong ones are told before anything is opened
+    log_to_stderr(log_content=serving.settings.log_content)
+    if processes > 1:
+        run_processes(serving, address=address, count=processes)
+        return
+    with opened_application(serving) as app, unwinding():
+        uvicorn.run(app, host=host, port=port, **serving_options(serving.settings))
+
+
+def require_key(host: str, path: Path | None) -> None:
+    """Refuse to serve an address that others reach while there is no key."""
+    if path is not None:
+        with closing(KeyRing(path)) as keys:
+            if keys.has_keys:
+                return
+    raise InputError(
+        f"--host {host} can be reached from other machines, and there is no key: make one first with "
+        f"`scrubjay keys add NAME --keys {path or 'FILE'}`, or serve on 127.0.0.1"
+    )
 
 
 def announce_page(address: str, *, open_page: bool) -> None:

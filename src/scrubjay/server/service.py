@@ -14,6 +14,7 @@ from fastapi.security import HTTPBearer
 
 from scrubjay.async_memory import AsyncMemory
 from scrubjay.home import Home
+from scrubjay.server.crew import Crew
 from scrubjay.server.keys import ApiKey, KeyRing, Right
 from scrubjay.server.metrics import Metrics
 from scrubjay.server.operations import Operations
@@ -35,6 +36,7 @@ class Service:
     threads: Threads
     operations: Operations
     metrics: Metrics
+    crew: Crew | None = None  # where several processes are one server
     upstream: httpx2.AsyncClient | None = None  # to the server behind the proxy
     stopping: bool = False
     _endings: set[asyncio.Task[None]] = field(default_factory=set)
@@ -52,6 +54,9 @@ class Service:
         if self._endings:
             await asyncio.wait(self._endings)
         await self.threads.close()
+        self.operations.board.close()
+        if self.crew is not None:
+            self.crew.close()
         if self.upstream is not None:
             await self.upstream.aclose()
 
