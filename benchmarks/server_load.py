@@ -1,16 +1,23 @@
 """Load a server on loopback: users who ask and add at once; what it takes, and that no turn is lost, also when it is killed.
 
 python benchmarks/server_load.py            60 s at a paced rate, then 15 s as fast as it goes, then killed in the middle
+python benchmarks/server_load.py --processes 2
 python benchmarks/server_load.py --seconds 5 --users 20 --connections 8
+
+As fast as it goes means that each connection asks again as soon as it is answered: a recall then takes as long as the answers to
+all other connections, however quick the server is. What tells is the requests a second; times are told by the paced run.
+The client speaks HTTP over bare sockets, so that it takes little of the processors that it shares with the server.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,13 +26,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import httpx2
+from urllib.parse import urlsplit
 
 from scrubjay.home import MemoryHome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 WORDS = (
@@ -34,8 +40,11 @@ WORDS = (
 )
 TURNS_BEFORE = 200  # of each user, before the load begins
 ALONE = 200  # recalls by one user, to compare with
-GRACE = 10.0  # seconds for a request
+GRACE = 30.0  # seconds for a request
+OK = 200
 RECALLS = 0.8  # share of the requests
+OPENERS = 4  # connections for each of several processes, so that each gets one
+MOMENTS = 6  # at which memory is told
 
 
 @dataclass(kw_only=True)
@@ -46,14 +55,19 @@ class Load:
     adds: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     told: set[tuple[str, str]] = field(default_factory=set)  # user and turn id that the server acknowledged
-    memory_mib: list[float] = field(default_factory=list)
+    memory_mib: list[float] = field(default_factory=list)  # of the server, once a second
+    server_seconds: float = 0.0  # of computing, of all its processes
+    client_seconds: float = 0.0
 
     def describe(self, name: str, seconds: float) -> str:
-        count = len(self.recalls) + len(self.adds)
+        count = max(len(self.recalls) + len(self.adds), 1)
+        server, client = (1_000 * part / count for part in (self.server_seconds, self.client_seconds))
+        steps = max(len(self.memory_mib) // MOMENTS, 1)
         return (
             f"{name}: {count} requests in {seconds:.0f} s ({count / seconds:.0f}/s), {len(self.errors)} errors; recall p50 "
             f"{share(self.recalls, 0.5):.1f} p95 {share(self.recalls, 0.95):.1f} ms, add p50 {share(self.adds, 0.5):.1f} "
-            f"p95 {share(self.adds, 0.95):.1f} ms; memory {self.memory_mib[0]:.0f} to {self.memory_mib[-1]:.0f} MiB"
+            f"p95 {share(self.adds, 0.95):.1f} ms; computing {server:.1f} ms a request, the client {client:.1f} ms; memory "
+            f"{', '.join(f'{held:.0f}' for held in self.memory_mib[::steps])} MiB"
         )
 
 
@@ -93,11 +107,28 @@ def server(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str],
             process.wait()
 
 
+def processes_of(process: subprocess.Popen[str]) -> list[Path]:
+    """Give where the system tells of a process and of those it started; nothing where it doesn't."""
+    found, new = [], [Path(f"/proc/{process.pid}")]
+    while new:
+        place = new.pop()
+        children = place / "task" / place.name / "children"
+        if children.exists():
+            found.append(place)
+            new += [Path("/proc", child) for child in children.read_text().split()]
+    return found
+
+
 def resident_mib(process: subprocess.Popen[str]) -> float:
-    """Give the memory a process holds; 0 where the system doesn't say."""
-    status = Path(f"/proc/{process.pid}/status")
-    found = re.search(r"VmRSS:\s+(\d+)", status.read_text()) if status.exists() else None
-    return int(found[1]) / 1024 if found else 0.0
+    """Give the memory of a server's processes; 0 where the system doesn't say."""
+    told = [re.search(r"VmRSS:\s+(\d+)", (place / "status").read_text()) for place in processes_of(process)]
+    return sum(int(found[1]) / 1024 for found in told if found)
+
+
+def computed_seconds(process: subprocess.Popen[str]) -> float:
+    """Give how long a server's processes have computed; 0 where the system doesn't say."""
+    told = [(place / "stat").read_text().rpartition(")")[2].split() for place in processes_of(process)]
+    return sum(int(ticks) for fields in told for ticks in fields[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 def sentence(chance: random.Random) -> str:
@@ -113,11 +144,39 @@ def fill(folder: Path, users: int) -> None:
                 memory.add(turns, session_id="before")
 
 
+class Wire:
+    """A connection that is kept open, for one request at a time."""
+
+    def __init__(self, url: str) -> None:
+        self._port = urlsplit(url).port
+        self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def post(self, path: str, body: Mapping[str, object]) -> tuple[int, bytes]:
+        """Give the status of the answer and its body."""
+        sent = json.dumps(body).encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(sent)}\r\n\r\n"
+        )
+        async with asyncio.timeout(GRACE):
+            if self._open is None:
+                self._open = await asyncio.open_connection("127.0.0.1", self._port)
+            reader, writer = self._open
+            writer.write(head.encode() + sent)
+            told = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            length = int(told.partition("content-length:")[2].partition("\r\n")[0])
+            return int(told.split(maxsplit=2)[1]), await reader.readexactly(length)
+
+    async def close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+
+
 class Connection:
     """One of the connections: asks and adds, one request after the other."""
 
-    def __init__(self, client: httpx2.AsyncClient, load: Load, *, seed: int, users: int) -> None:
-        self._client = client
+    def __init__(self, url: str, load: Load, *, seed: int, users: int) -> None:
+        self._wire = Wire(url)
         self._load = load
         self._chance = random.Random(seed)
         self._seed = seed
@@ -127,25 +186,24 @@ class Connection:
     async def recall(self, user: str) -> None:
         body = {"question": f"Who spoke of the {sentence(self._chance)}?", "max_tokens": 1_000}
         started = time.perf_counter()
-        answer = await self._client.post(f"/v1/users/{user}/recall", json=body)
+        status, answer = await self._wire.post(f"/v1/users/{user}/recall", body)
         self._load.recalls.append((time.perf_counter() - started) * 1_000)
-        if answer.status_code != httpx2.codes.OK:
-            self._load.errors.append(answer.text)
+        if status != OK:
+            self._load.errors.append(answer.decode())
 
     async def add(self, user: str) -> None:
         self._count += 1
         turn_id = f"{self._seed}-{self._count}"
-        body = {
-            "session_id": "now",
-            "turns": [{"role": "user", "content": sentence(self._chance), "id": turn_id}],
-        }
+        turn = {"role": "user", "content": sentence(self._chance), "id": turn_id}
         started = time.perf_counter()
-        answer = await self._client.post(f"/v1/users/{user}/turns", json=body)
+        status, answer = await self._wire.post(
+            f"/v1/users/{user}/turns", {"session_id": "now", "turns": [turn]}
+        )
         self._load.adds.append((time.perf_counter() - started) * 1_000)
-        if answer.status_code == httpx2.codes.OK:
+        if status == OK:
             self._load.told.add((user, turn_id))
         else:
-            self._load.errors.append(answer.text)
+            self._load.errors.append(answer.decode())
 
     async def work(self, *, until: float, pause: float) -> None:
         """Ask and add until a time; with a pause, at random moments that come so far apart on average."""
@@ -154,6 +212,9 @@ class Connection:
                 await asyncio.sleep(self._chance.expovariate(1 / pause))
             user = f"user%20{self._chance.randrange(self._users)}"
             await (self.recall(user) if self._chance.random() < RECALLS else self.add(user))
+
+    async def close(self) -> None:
+        await self._wire.close()
 
 
 async def run_load(
@@ -167,27 +228,27 @@ async def run_load(
 ) -> Load:
     """Work over all connections for some seconds; with `kill`, the server is killed in the middle."""
     load = Load()
-    until = time.monotonic() + seconds
-    async with httpx2.AsyncClient(
-        base_url=url, timeout=GRACE, limits=httpx2.Limits(max_connections=plan.connections)
-    ) as client:
-        working = [
-            asyncio.create_task(
-                Connection(client, load, seed=time.time_ns() + n, users=plan.users).work(
-                    until=until, pause=pause
-                )
-            )
-            for n in range(plan.connections)
-        ]
-        watching = asyncio.create_task(watch(process, load))
-        if kill:
-            await asyncio.sleep(seconds / 2)
-            process.kill()
-        ended = await asyncio.gather(*working, return_exceptions=kill)
-        watching.cancel()
-        faults = [fault for fault in ended if isinstance(fault, BaseException)]
-        if any(not isinstance(fault, httpx2.TransportError) for fault in faults):
-            raise ExceptionGroup("load", [fault for fault in faults if isinstance(fault, Exception)])
+    connections = [
+        Connection(url, load, seed=time.time_ns() + n, users=plan.users) for n in range(plan.connections)
+    ]
+    await connections[0].recall("user%200")  # when this is answered, the server has started
+    load.recalls.clear()
+    until, server, client = time.monotonic() + seconds, computed_seconds(process), time.process_time()
+    working = [asyncio.create_task(one.work(until=until, pause=pause)) for one in connections]
+    watching = asyncio.create_task(watch(process, load))
+    if kill:
+        await asyncio.sleep(seconds / 2)
+        for place in processes_of(process) or [Path(str(process.pid))]:
+            os.kill(int(place.name), signal.SIGKILL)
+    ended = await asyncio.gather(*working, return_exceptions=kill)
+    watching.cancel()
+    for one in connections:
+        await one.close()
+    faults = [fault for fault in ended if isinstance(fault, BaseException)]
+    if any(not isinstance(fault, OSError | EOFError) for fault in faults):
+        raise ExceptionGroup("load", [fault for fault in faults if isinstance(fault, Exception)])
+    load.server_seconds = computed_seconds(process) - server
+    load.client_seconds = time.process_time() - client
     return load
 
 
@@ -198,15 +259,23 @@ async def watch(process: subprocess.Popen[str], load: Load) -> None:
 
 
 async def ask_alone(url: str, plan: argparse.Namespace) -> Load:
-    """Have every memory opened, then one question asked after the other."""
+    """Have every memory opened, by each process, then one question asked after the other."""
     load = Load()
-    async with httpx2.AsyncClient(base_url=url, timeout=GRACE) as client:
-        connection = Connection(client, load, seed=1, users=plan.users)
+    connections = [
+        Connection(url, load, seed=n, users=plan.users)
+        for n in range(1 if plan.processes == 1 else OPENERS * plan.processes)
+    ]
+
+    async def open_all(connection: Connection) -> None:
         for number in range(plan.users):
             await connection.recall(f"user%20{number}")
-        load.recalls.clear()  # these read the memories from disk
-        for number in range(ALONE):
-            await connection.recall(f"user%20{number % plan.users}")
+
+    await asyncio.gather(*(open_all(connection) for connection in connections))
+    load.recalls.clear()  # these read the memories from disk
+    for number in range(ALONE):
+        await connections[0].recall(f"user%20{number % plan.users}")
+    for connection in connections:
+        await connection.close()
     return load
 
 
@@ -228,6 +297,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--users", type=int, default=200)
     parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--processes", type=int, default=1, help="of the server")
     parser.add_argument("--rate", type=float, default=60, help="requests a second of the paced run")
     plan = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -239,11 +309,12 @@ def main() -> int:
 def measure(folder: Path, plan: argparse.Namespace) -> int:
     """Give how many requests failed and turns were lost."""
     quick, pause = plan.seconds / 4, plan.connections / plan.rate
-    with server(folder, "--max-open", str(plan.users)) as (process, url):
+    options = ("--max-open", str(plan.users), "--processes", str(plan.processes))
+    with server(folder, *options) as (process, url):
         alone = asyncio.run(ask_alone(url, plan))
         paced = asyncio.run(run_load(process, url, plan, seconds=plan.seconds, pause=pause))
         fast = asyncio.run(run_load(process, url, plan, seconds=quick, pause=0))
-    with server(folder, "--max-open", str(plan.users)) as (process, url):
+    with server(folder, *options) as (process, url):
         killed = asyncio.run(run_load(process, url, plan, seconds=quick, pause=0, kill=True))
     single = share(alone.recalls, 0.5)
     print(f"one user alone: recall p50 {single:.1f} p95 {share(alone.recalls, 0.95):.1f} ms")
