@@ -26,7 +26,6 @@ from small_memories import EMBEDDER, PATIENCE, say, texts
 
 from scrubjay.cli import app
 from scrubjay.mcp_server import create_mcp_server
-from scrubjay.mcp_serving import is_loopback
 from scrubjay.memory import Memory
 from scrubjay.server.keys import KEYS_FILE, KeyRing, Right
 
@@ -517,25 +516,6 @@ def test_refused_at_the_start(tmp_path: Path, arguments: list[str], token: str |
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("host", "alone"),
-    [
-        ("127.0.0.1", True),
-        ("127.8.8.8", True),
-        ("::1", True),
-        ("localhost", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("192.168.1.2", False),
-        ("localhost.evil.example", False),
-        ("", False),
-    ],
-)
-def test_loopback(host: str, alone: bool) -> None:  # noqa: FBT001 -- a column of the table
-    """Only loopback addresses, and the name localhost, are this machine's alone."""
-    assert is_loopback(host) is alone
 
 
 def test_without_the_package_the_extra_is_named() -> None:

@@ -13,9 +13,9 @@ import pytest
 from servers import add_spoken, application, user_path
 from small_memories import EMBEDDER, PATIENCE, run_python
 
+from scrubjay.addresses import is_loopback
 from scrubjay.errors import InputError, NotFoundError
 from scrubjay.server import ServerSettings
-from scrubjay.server.gate import is_loopback
 from scrubjay.server.keys import KEYS_FILE, KeyRing, Right
 
 if TYPE_CHECKING:

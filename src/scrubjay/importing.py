@@ -34,12 +34,12 @@ def import_file(  # noqa: PLR0913 -- each is an option of the command
 ) -> ImportReport:
     """Read the whole file, then store it: into one memory, or each conversation into its own of a home.
 
-    Either may be a database's address, `memory` with `user_id`; `home` goes before `memory`. Raise FormatError before anything is stored, and InputError where several
-    conversations would meet in one memory.
+    Either may be a database's address, `memory` with `user_id`. Raise FormatError before anything is stored, and
+    InputError where several conversations would meet in one memory.
     """
-    if home is None and memory is None:
+    if (home is None) == (memory is None):
         raise InputError(
-            "say where to import to: --memory FILE for one memory, --into FOLDER for one a conversation"
+            "say where to import to: --memory FILE for one memory, --into FOLDER for one a conversation, not both"
         )
     reading = read_conversations(path, format=format_name, skip_bad=skip_bad, zone=zone)
     count = Counter(reading, advance)

@@ -1,4 +1,4 @@
-"""What servers and workers log: lines of JSON on standard error, without anybody's words."""
+"""What servers and workers log: lines of JSON on standard error, without anybody's words; or plain lines for a person."""
 
 from __future__ import annotations
 
@@ -38,11 +38,25 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def log_to_stderr(*, log_content: bool = False) -> None:
-    """Send what servers log to standard error, a line of JSON each."""
+class PlainLines(logging.Formatter):
+    """Log records as a person reads them: one line each, with what was asked and how it failed."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = record.__dict__.get("fields", {})
+        told = [
+            fields[name] for name in ("method", "route", "status", "error", "message") if fields.get(name)
+        ]
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            told.append(f"{type(error).__name__}: {error}")
+        return " ".join([f"{record.levelname.lower()}:", *map(str, told or [record.getMessage()])])
+
+
+def log_to_stderr(*, log_content: bool = False, for_person: bool = False) -> None:
+    """Send what servers log to standard error: a line of JSON each, or what failed as a person reads it."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines(log_content=log_content))
+    handler.setFormatter(PlainLines() if for_person else JsonLines(log_content=log_content))
     for name in ("scrubjay", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.INFO)
+        logger.setLevel(logging.WARNING if for_person else logging.INFO)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import logging
-import socket
 import sys
 from typing import TYPE_CHECKING
 
 import anyio
 
+from scrubjay.addresses import is_loopback, listen
 from scrubjay.errors import SettingsError
 from scrubjay.mcp_server import create_mcp_server
 
 if TYPE_CHECKING:
+    import socket
+
     from mcp.server import MCPServer
     from mcp.server.auth.provider import AccessToken
     from starlette.applications import Starlette
@@ -67,16 +68,6 @@ def require_safe(host: str, token: str | None) -> None:
         )
 
 
-def is_loopback(host: str) -> bool:
-    """Tell whether an address is this machine's alone; of names, only localhost is."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def create_http_app(memory: Memory, *, host: str, token: str | None = None) -> Starlette:
     """Make the ASGI application; a browser's page can't reach it through another name of this machine."""
     from mcp.server.auth.settings import AuthSettings
@@ -93,17 +84,6 @@ def create_http_app(memory: Memory, *, host: str, token: str | None = None) -> S
         allowed_origins=[each for name in names for each in (f"http://{name}", f"http://{name}:*")],
     )
     return server.streamable_http_app(host=host, transport_security=security)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Take the port; raise SettingsError where it can't be had."""
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
-        raise SettingsError(
-            f"can't listen on {host} port {port} ({error}): choose another with --port"
-        ) from error
 
 
 async def run_http(app: Starlette, listener: socket.socket) -> None:

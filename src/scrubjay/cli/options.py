@@ -36,6 +36,17 @@ Asker = Annotated[
 ]
 
 
+def overruled(context: typer.Context, *names: str) -> frozenset[str]:
+    """Name those of some options, of which one is to be given, that the environment gives while another was typed."""
+    sources = {
+        name: source
+        for name in names
+        if context.params[name] is not None and (source := context.get_parameter_source(name)) is not None
+    }
+    typed = {name for name, source in sources.items() if source.name == "COMMANDLINE"}
+    return frozenset(sources) - typed if typed else frozenset()
+
+
 def read_moment(text: str | None, option: str) -> datetime | None:
     """Read an ISO 8601 time with its offset; raise QuestionError for anything else."""
     if text is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scrubjay.cli import output
-from scrubjay.cli.options import MemoryUser
+from scrubjay.cli.options import MemoryUser, overruled
 from scrubjay.errors import InputError, ScrubJayError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ HOOK_SECONDS = 5.0  # a recall may take: somebody waits for the prompt to be sen
 
 
 def mcp(  # noqa: PLR0913 -- a command's options are its parameters
+    context: typer.Context,
     *,
     memory: MemoryToServe = None,
     home: Annotated[Path | None, typer.Option(help="Or a folder of memories, with --user.")] = None,
@@ -52,6 +53,7 @@ def mcp(  # noqa: PLR0913 -- a command's options are its parameters
     """Serve a memory to an agent host over the Model Context Protocol, on standard input and output or HTTP."""
     from scrubjay.mcp_serving import require_safe, serve_http, serve_stdio
 
+    memory = None if "memory" in overruled(context, "memory", "home") else memory
     if http:
         require_safe(host, token)
         refuse_keys(home, token)
@@ -83,7 +85,7 @@ def open_to_serve(memory: str | None, *, home: Path | None, user: str | None) ->
     if (home is None) == (memory is None) or (home is not None and user is None):
         raise InputError(
             "say which memory: --memory FILE (or SCRUBJAY_MEMORY), --memory ADDRESS with --user ID, or else "
-            "--home FOLDER with --user ID, not both"
+            "--home FOLDER with --user ID, not both; `scrubjay serve --home FOLDER` serves all its users' at /mcp"
         )
     settings = Settings.from_env()
     if home is not None and user is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scrubjay.cli import output
-from scrubjay.cli.options import AsJson
+from scrubjay.cli.options import AsJson, overruled
 from scrubjay.errors import InputError, MissingExtraError, NotFoundError
 from scrubjay.server.keys import ANYBODY, KEYS_FILE, KeyRing, Right
 from scrubjay.server.places import Place, Serving
@@ -74,6 +75,7 @@ def require_server() -> None:
 
 
 def serve(  # noqa: PLR0913 -- a command's options are its parameters
+    context: typer.Context,
     *,
     home: HomeFolder = None,
     dsn: Dsn = None,
@@ -94,6 +96,8 @@ def serve(  # noqa: PLR0913 -- a command's options are its parameters
 
     from scrubjay.settings import Settings
 
+    unmeant = overruled(context, "home", "dsn")
+    home, dsn = None if "home" in unmeant else home, None if "dsn" in unmeant else dsn
     if (home is None) == (dsn is None):
         raise InputError("say which memories to serve: --home FOLDER, or --dsn ADDRESS, not both")
     keys_path, served = find_keys(home, keys_file).path, ServerSettings.from_env()
@@ -116,6 +120,7 @@ def serve(  # noqa: PLR0913 -- a command's options are its parameters
 
 
 def ui(
+    context: typer.Context,
     *,
     memory: Annotated[
         Path | None, typer.Option("--memory", "-m", envvar="SCRUBJAY_MEMORY", help="One memory's file.")
@@ -130,6 +135,8 @@ def ui(
     """Look inside memories in a browser, on this machine alone, until Ctrl-C."""
     from scrubjay.settings import Settings
 
+    unmeant = overruled(context, "memory", "home")
+    memory, home = None if "memory" in unmeant else memory, None if "home" in unmeant else home
     if (memory is None) == (home is None):
         raise InputError("say what to look into: either --memory FILE or --home FOLDER")
     if memory is not None and not memory.exists():
@@ -137,7 +144,6 @@ def ui(
     require_server()
     from scrubjay.server.running import announce_page, run_server
 
-    announce_page(f"http://127.0.0.1:{port}/", open_page=open_page)
     run_server(
         Serving(
             place=Place(folder=home, file=memory),
@@ -146,6 +152,7 @@ def ui(
             memory_settings=Settings.from_env(),
         ),
         address=("127.0.0.1", port),
+        tell=partial(announce_page, f"http://127.0.0.1:{port}/", open_page=open_page),
     )
 
 

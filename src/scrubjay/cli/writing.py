@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 
 from scrubjay.cli import output
-from scrubjay.cli.options import AsJson, MemoryAddress, MemoryUser, read_moment
+from scrubjay.cli.options import AsJson, MemoryAddress, MemoryUser, overruled, read_moment
 from scrubjay.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 def import_(  # noqa: PLR0913 -- a command's options are its parameters
+    context: typer.Context,
     path: Annotated[Path, typer.Argument(help="The file to import.", show_default=False)],
     *,
     memory: Annotated[
@@ -48,7 +49,7 @@ def import_(  # noqa: PLR0913 -- a command's options are its parameters
     with progress("turns") as advance:
         report = import_file(
             path,
-            memory=memory,
+            memory=None if "memory" in overruled(context, "memory", "into") else memory,
             user_id=user,
             home=into,
             format_name=format_name,

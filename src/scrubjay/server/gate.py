@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -13,6 +12,7 @@ from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from starlette.datastructures import Headers
 
+from scrubjay.addresses import is_loopback
 from scrubjay.errors import SettingsError
 from scrubjay.server.problems import ProblemError, render_problem
 from scrubjay.server.service import Caller
@@ -25,16 +25,6 @@ if TYPE_CHECKING:
 GUARDED = ("/v1/", "/metrics", "/mcp")  # what else there is tells nothing of anybody
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether an address or name means this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Gate:

@@ -14,15 +14,16 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
+from scrubjay.addresses import is_loopback, listen
 from scrubjay.errors import InputError
 from scrubjay.json_log import log_to_stderr
-from scrubjay.server.gate import is_loopback, read_rate
+from scrubjay.server.gate import read_rate
 from scrubjay.server.keys import KeyRing
 from scrubjay.server.opening import opened_application, serving_options
 from scrubjay.server.processes import run_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from scrubjay.server.places import Serving
@@ -30,17 +31,28 @@ if TYPE_CHECKING:
 TRIES, TRY_SECONDS = 300, 0.1  # for the server to start
 
 
-def run_server(serving: Serving, *, address: tuple[str, int], processes: int = 1) -> None:
+def run_server(
+    serving: Serving,
+    *,
+    address: tuple[str, int],
+    processes: int = 1,
+    tell: Callable[[], object] | None = None,
+) -> None:
     """Serve until a signal; then finish what is under way, within the settings' patience.
 
-    Raise InputError where the address isn't loopback and there is no key.
+    `tell` is called where a person looks on, to tell them where the server is; the log is then for them, and of
+    failures alone. Raise InputError where the address isn't loopback and there is no key, and SettingsError where
+    the port is taken.
     """
     host, port = address
     if not is_loopback(host):
         require_key(host, serving.keys_path)
     if serving.settings.rate:
         read_rate(serving.settings.rate)  # wrong ones are told before anything is opened
-    log_to_stderr(log_content=serving.settings.log_content)
+    listen(host, port).close()  # so is a port that is taken
+    log_to_stderr(log_content=serving.settings.log_content, for_person=tell is not None)
+    if tell is not None:
+        tell()
     if processes > 1:
         run_processes(serving, address=address, count=processes)
         return
