@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
 
 import pytest
 import uvicorn
@@ -17,7 +18,7 @@ from scrubjay.server import create_app
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Dialog, Locator, Page
 
     from scrubjay.home import Home
     from scrubjay.server.keys import KeyRing
@@ -71,3 +72,46 @@ def serve_home(home: Home, *, keys: KeyRing | None = None) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+@contextmanager
+def looking(
+    browser: Browser, address: str, *, width: int = 1200, scheme: str = "light", quiet: bool = True
+) -> Iterator[Page]:
+    """Open a page that fails the test for any script error, dialog, or request to anywhere else."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type] # light or dark
+    page = context.new_page()
+    troubles: list[str] = []
+
+    def refuse(dialog: Dialog) -> None:
+        troubles.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("console", lambda said: troubles.append(said.text) if quiet and said.type == "error" else None)
+    page.on("dialog", refuse)
+    page.on(
+        "request",
+        lambda asked: (
+            troubles.append(asked.url) if urlsplit(asked.url).netloc != urlsplit(address).netloc else None
+        ),
+    )
+    page.set_default_timeout(15_000)
+    try:
+        yield page
+    finally:
+        context.close()
+    assert troubles == []
+
+
+def view_of(address: str, name: str, user: str, options: str = "") -> str:
+    """Give the address of a view of a user's memory."""
+    return f"{address}/#/{quote(user, safe='')}/{name}{'?' + options if options else ''}"
+
+
+def show(page: Page, address: str) -> Locator:
+    """Open an address, wait until its view is there, and give it."""
+    page.goto("about:blank")
+    page.goto(address)
+    page.locator("main h2").first.wait_for(state="attached")
+    return page.locator("main")

@@ -6,12 +6,10 @@ import re
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
 
 import pytest
-from browsers import open_browser, serve_home
+from browsers import looking, open_browser, serve_home, show, view_of
 from scribes import Scribe
 from small_memories import EMBEDDER
 
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Dialog, Locator, Page
+    from playwright.sync_api import Browser
 
 MIRA = "mira/../ <b>"  # a user id may be any text
 EVENINGS = {
@@ -67,46 +65,8 @@ def tell(memory: Memory) -> None:
         memory.add([{k: v for k, v in turn.items() if v} for turn in turns], session_id=session_id)
 
 
-@contextmanager
-def looking(
-    browser: Browser, address: str, *, width: int = 1200, scheme: str = "light", quiet: bool = True
-) -> Iterator[Page]:
-    """Open a page that fails the test for any script error, dialog, or request to anywhere else."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type] # light or dark
-    page = context.new_page()
-    troubles: list[str] = []
-
-    def refuse(dialog: Dialog) -> None:
-        troubles.append(dialog.message)
-        dialog.dismiss()
-
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("console", lambda said: troubles.append(said.text) if quiet and said.type == "error" else None)
-    page.on("dialog", refuse)
-    page.on(
-        "request",
-        lambda asked: (
-            troubles.append(asked.url) if urlsplit(asked.url).netloc != urlsplit(address).netloc else None
-        ),
-    )
-    page.set_default_timeout(15_000)
-    try:
-        yield page
-    finally:
-        context.close()
-    assert troubles == []
-
-
 def view(address: str, name: str, user: str = MIRA, options: str = "") -> str:
-    return f"{address}/#/{quote(user, safe='')}/{name}{'?' + options if options else ''}"
-
-
-def show(page: Page, address: str) -> Locator:
-    """Open an address, wait until its view is there, and give it."""
-    page.goto("about:blank")
-    page.goto(address)
-    page.locator("main h2").first.wait_for(state="attached")
-    return page.locator("main")
+    return view_of(address, name, user, options)
 
 
 @pytest.fixture(scope="module")

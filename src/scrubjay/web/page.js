@@ -30,7 +30,7 @@ export function address(user, view, options = {}) {
 }
 
 function readAddress() {
-  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [, path, query = ""] = /^#?\/?([^?]*)\??(.*)$/s.exec(location.hash); // a question may hold more question marks
   const [user = "", view = "ask"] = path.split("/");
   return { user: decodeURIComponent(user), view: view in VIEWS ? view : "ask", options: Object.fromEntries(new URLSearchParams(query)) };
 }
