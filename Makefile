@@ -50,6 +50,7 @@ pictures: .venv/developing
 	$(BIN)/scrubjay bench plot $(wildcard $(addprefix runs/figures/,$(DRAWN))) runs/figures/sizes.json --to docs/pictures
 	$(BIN)/python benchmarks/calibration.py held-out=datasets $(LOCOMO) $(if $(DATA),longmemeval=$(DATA)/longmemeval/longmemeval_dev.json) --plot docs/pictures/reliability.png
 	$(BIN)/python benchmarks/abstention.py $(LOCOMO) labelled=datasets --plot docs/pictures/risk-coverage.png
+	$(BIN)/python tools/picture_page.py
 LOCOMO = $(if $(DATA),locomo=$(DATA)/locomo/locomo_dev.json)
 DRAWN = retrieval-locomo.json retrieval-longmemeval.json ablation-construction.json ablation-representation.json \
 	ablation-threshold-lychee-v2.json ablation-threshold-default.json

@@ -217,6 +217,37 @@ def test_directions(browser: Browser, site: str) -> None:
         assert "奥列格会吹巴松管" in main.inner_text()
 
 
+def test_a_session_id_turns_nothing_around_it(browser: Browser, home: MemoryHome, site: str) -> None:
+    """A session id that runs from right to left leaves the words after it where they belong."""
+    home.memory("noa").add({"role": "user", "content": "שלום"}, session_id="מפגש-1")
+    with looking(browser, site) as page:
+        main = show(page, view(site, "conversation", "noa"))
+        id_at, words_at = main.locator(".sessions small").evaluate(PLACES_OF, ["מ", "turn"])
+        assert id_at < words_at
+
+
+PLACES_OF = """(element, sought) => sought.map((words) => {
+  const text = element.firstChild, range = document.createRange();
+  range.setStart(text, text.data.indexOf(words));
+  range.setEnd(text, text.data.indexOf(words) + 1);
+  return range.getBoundingClientRect().x;
+})"""
+
+
+def test_long_turns_are_cut_until_they_are_read(browser: Browser, home: MemoryHome, site: str) -> None:
+    """Of a long turn a card shows the beginning, and all of it once it is focused."""
+    long = "The bassoon is a woodwind instrument. " + "It was raining. " * 60
+    home.memory("long").add({"role": "user", "content": long}, session_id="1")
+    hidden = "element => element.scrollHeight - element.clientHeight"
+    with looking(browser, site) as page:
+        main = show(page, view(site, "ask", "long", options="q=bassoon"))
+        words = main.locator(".timeline .card .words")
+        words.wait_for()
+        assert words.evaluate(hidden) > 100
+        main.locator(".timeline .card").focus()
+        assert words.evaluate(hidden) == 0
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast(browser: Browser, site: str, scheme: str) -> None:
     """In light and in dark, all text stands out from its ground by 4.5 to 1 at least (WCAG AA)."""
@@ -290,7 +321,8 @@ def test_consolidating(browser: Browser, home: MemoryHome, site: str) -> None:
             segments, records = memory.segments.segments(), list(memory.records.records())
             days = [node.key for node in memory.records.nodes() if node.kind.value == "day"]
         assert main.locator(".segment").count() == len(segments)
-        assert all(f"closed: {segment.reason.value}" in main.inner_text() for segment in segments)
+        reasons = {segment.reason.value.replace("_", " ") for segment in segments}
+        assert all(f"closed: {reason}" in main.inner_text() for reason in reasons)
         main = show(page, view(site, "records"))
         assert main.locator(".record > .words").all_inner_texts() == [record.text for record in records]
         main = show(page, view(site, "nodes", options="kind=day"))

@@ -10,7 +10,7 @@ export async function showAsk({ user, options, address, run }) {
   const strategy = make("select", { name: "strategy" }, ["auto", "chain", "planned"].map((name) => make("option", { selected: name === options.strategy }, name)));
   const tokens = make("input", { name: "tokens", type: "number", min: 50, max: 100000, value: options.tokens ?? 1000 });
   const asker = make("input", { name: "asker", value: options.asker ?? "", dir: "auto", placeholder: "nobody named" });
-  const result = make("div", { class: "result", "aria-live": "polite" });
+  const result = make("div", { class: "result", "aria-live": "polite" }, tellHeld(sessions));
   const answerButton = make("button", { type: "button", class: "second", click: () => submit(answerButton, true) }, "Answer");
   const form = make("form", { class: "ask", submit: (event) => { event.preventDefault(); submit(event.submitter ?? form, false); } },
     question, make("button", {}, "Find evidence"), answerButton,
@@ -37,6 +37,15 @@ export async function showAsk({ user, options, address, run }) {
   }
   if (options.q) queueMicrotask(() => submit(form, false));
   return [make("h2", { class: "unseen" }, "Ask"), form, result];
+}
+
+/** Say what there is to be asked about. */
+function tellHeld(sessions) {
+  if (!sessions.length) return make("p", { class: "nothing" }, "Nothing was said yet.");
+  const turns = sessions.reduce((sum, session) => sum + session.turns, 0);
+  const times = sessions.flatMap((session) => [session.first_said_at, session.last_said_at]).filter(Boolean).sort((one, other) => Date.parse(one) - Date.parse(other));
+  const span = times.length ? `, ${moment(times[0], { day: true })} to ${moment(times.at(-1), { day: true })}` : "";
+  return make("p", { class: "held" }, `${count(turns, "turn")} in ${count(sessions.length, "session")}${span}.`);
 }
 
 function finish(said, answer) {
@@ -76,7 +85,7 @@ function recordCard(link, user, address) {
   const others = link.record.turn_ids.length - link.turns.length;
   const first = link.record.turn_ids[0];
   return make("li", { class: `card record ${link.record.supported ? "" : "unsupported"}`, tabindex: 0, mouseenter: () => mark(true), mouseleave: () => mark(false), focus: () => mark(true), blur: () => mark(false) },
-    make("header", {}, make("b", {}, `[${link.number}]`), make("span", { class: "kind" }, link.record.type), make("span", { class: "score" }, percent(link.score))),
+    make("header", {}, make("b", {}, `[${link.number}]`), make("span", { class: "kind" }, link.record.type.replaceAll("_", " ")), make("span", { class: "score" }, percent(link.score))),
     words(link.record.text),
     make("p", { class: "sources" }, shown.length ? ["turns ", ...shown.flatMap((chip) => [chip, " "])] : null,
       others > 0 && make("a", { href: address(user, "conversation", { turn: first }) }, `${count(others, "turn")} not shown`)),

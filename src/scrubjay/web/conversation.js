@@ -1,7 +1,7 @@
 // The log, as it was said: sessions, and the turns of one.
 
 import { call, of, query } from "./api.js";
-import { count, make, moment, words } from "./dom.js";
+import { apart, count, make, moment, words } from "./dom.js";
 
 const AT_ONCE = 200;
 
@@ -22,9 +22,9 @@ export async function showConversation({ user, options, address, run }) {
   await load();
   while (sought && !more.hidden && !list.querySelector(".marked")) await load();
   const picker = make("select", { "aria-label": "Session", change: () => { location.hash = address(user, "conversation", { session: picker.value }); } },
-    sessions.map((session) => make("option", { value: session.session_id, selected: session.session_id === chosen }, `${moment(session.first_said_at, { day: true })} · ${session.session_id} · ${count(session.turns, "turn")}`)));
+    sessions.map((session) => make("option", { value: session.session_id, selected: session.session_id === chosen }, `${moment(session.first_said_at, { day: true })} · ${apart(session.session_id)} · ${count(session.turns, "turn")}`)));
   const links = sessions.map((session) => make("li", {}, make("a", { href: address(user, "conversation", { session: session.session_id }), "aria-current": session.session_id === chosen ? "true" : undefined },
-    moment(session.first_said_at, { day: true }), make("small", { dir: "auto" }, `${session.session_id} · ${count(session.turns, "turn")}`))));
+    moment(session.first_said_at, { day: true }), make("small", {}, `${apart(session.session_id)} · ${count(session.turns, "turn")}`))));
   return [make("h2", {}, "Conversation"), make("div", { class: "aside" }, make("div", { class: "picker" }, picker),
     make("nav", { class: "sessions", "aria-label": "Sessions" }, make("ol", {}, links)), make("div", {}, list, more))];
 }

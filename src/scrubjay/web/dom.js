@@ -15,6 +15,9 @@ export function make(name, attributes = {}, ...children) {
 /** Make a block of somebody's words, in whichever direction they are written. */
 export const words = (text, attributes = {}) => make("p", { class: "words", dir: "auto", ...attributes }, text);
 
+/** Keep somebody's text from turning the direction of what stands around it, where no element can. */
+export const apart = (text) => `\u2068${text}\u2069`;
+
 /** Make a table with a caption; a heading that begins with ">" stands over numbers. */
 export function table(caption, headings, rows) {
   const isNumber = headings.map((heading) => heading.startsWith(">"));

@@ -1,7 +1,7 @@
 // Forgetting: what would go is shown first, and only what was shown can be forgotten.
 
 import { call, of } from "./api.js";
-import { count, field, make, moment, table } from "./dom.js";
+import { apart, count, field, make, moment, table } from "./dom.js";
 
 const WHAT = { turn: "One turn", session: "A session", before: "All before a time", everything: "Everything" };
 
@@ -9,10 +9,10 @@ export async function showForget({ user, options, say, run }) {
   const { sessions } = await call(of(user, "sessions"));
   const what = make("select", { change: choose }, Object.entries(WHAT).map(([name, title]) => make("option", { value: name, selected: name in options }, title)));
   const turn = make("input", { value: options.turn ?? "", spellcheck: false, placeholder: "turn id", dir: "auto" });
-  const session = make("select", {}, sessions.map((held) => make("option", { value: held.session_id, selected: held.session_id === options.session }, `${moment(held.first_said_at, { day: true })} · ${held.session_id}`)));
+  const session = make("select", {}, sessions.map((held) => make("option", { value: held.session_id, selected: held.session_id === options.session }, `${moment(held.first_said_at, { day: true })} · ${apart(held.session_id)}`)));
   const before = make("input", { type: "datetime-local" });
   const sure = make("input", { spellcheck: false, dir: "auto", autocomplete: "off" });
-  const fields = { turn: field("Turn id", turn), session: field("Session", session), before: field("Before (UTC)", before), everything: field(`To forget everything, write the user id “${user}”`, sure) };
+  const fields = { turn: field("Turn id", turn), session: field("Session", session), before: field("Before (UTC)", before), everything: field(`To forget everything, write the user id “${apart(user)}”`, sure) };
   const report = make("div", { "aria-live": "polite" });
   const preview = make("button", { type: "button", click: () => run(preview, look) }, "Show what would go");
   const forget = make("button", { type: "button", class: "danger", click: () => run(forget, work) }, "Forget it for good");

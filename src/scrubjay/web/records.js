@@ -18,10 +18,10 @@ export async function showRecords({ user, options, address, run }) {
   }
   await load();
   const type = make("select", { change: () => { location.hash = address(user, "records", { ...options, type: type.value }); } },
-    make("option", { value: "" }, "any"), TYPES.map((name) => make("option", { value: name, selected: name === options.type }, name.replace("_", " "))));
+    make("option", { value: "" }, "any"), TYPES.map((name) => make("option", { value: name, selected: name === options.type }, name.replaceAll("_", " "))));
   const only = options.key && make("p", {}, "Only of ", make("b", { dir: "auto" }, options.key), " · ", make("a", { href: address(user, "records") }, "all records"));
   return [make("h2", {}, "Records"), make("div", { class: "fields" }, field("Type", type)), only,
-    list.children.length ? list : make("p", { class: "nothing" }, "No such records. A model makes them of closed segments: see Segments."), more].filter(Boolean);
+    list.children.length ? list : make("p", { class: "nothing" }, "No such records. A model makes them of closed ", make("a", { href: address(user, "segments") }, "segments"), "."), more].filter(Boolean);
 }
 
 function recordItem(record, user, address) {
@@ -29,7 +29,7 @@ function recordItem(record, user, address) {
   const entities = record.entities.flatMap((name) => [make("span", { class: "chip", dir: "auto" }, name), " "]);
   const when = [record.t_valid_from ?? record.t_ref, record.t_valid_to].filter(Boolean).join(" to ");
   return make("li", { class: `card record ${record.supported ? "" : "unsupported"}` },
-    make("header", {}, make("span", { class: "kind" }, record.type.replace("_", " ")), when && make("time", {}, when), make("span", {}, record.stance)),
+    make("header", {}, make("span", { class: "kind" }, record.type.replaceAll("_", " ")), when && make("time", {}, when), make("span", {}, record.stance)),
     words(record.text), make("p", {}, entities), make("p", { class: "sources" }, "from ", turns),
     !record.supported && make("p", { class: "warning" }, `Not supported: ${record.support_reason}`));
 }
@@ -41,5 +41,5 @@ export async function showNodes({ user, options, address }) {
   const ordered = ["day", "month"].includes(kind) ? nodes : [...nodes].sort((one, other) => other.records - one.records);
   const rows = ordered.map((node) => [make("a", { href: address(user, "records", { kind, key: node.key }), dir: "auto" }, node.key), String(node.records)]);
   return [make("h2", {}, "Entities and dates"), make("p", { class: "chips" }, tabs),
-    rows.length ? table(`${count(rows.length, "node")}: ${KINDS[kind].toLowerCase()}`, [KINDS[kind], ">records"], rows) : make("p", { class: "nothing" }, "None yet. Encoding segments makes them: see Segments.")];
+    rows.length ? table(`${count(rows.length, "node")}: ${KINDS[kind].toLowerCase()}`, [KINDS[kind], ">records"], rows) : make("p", { class: "nothing" }, "None yet. A model makes them of closed ", make("a", { href: address(user, "segments") }, "segments"), ".")];
 }

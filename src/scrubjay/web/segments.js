@@ -1,7 +1,7 @@
 // Segments by state: why each closed, what went wrong, and another try.
 
 import { call, of, query } from "./api.js";
-import { count, field, make, moment, table } from "./dom.js";
+import { apart, count, field, make, moment, table } from "./dom.js";
 
 const STATES = ["open", "pending", "encoded", "failed"];
 const POLL = 500; // milliseconds between looks at an operation
@@ -49,8 +49,8 @@ export async function showSegments({ user, options, address, say, run }) {
 function segmentItem(segment, user, address) {
   const signals = Object.entries(segment.signals).map(([name, value]) => make("div", {}, make("dt", {}, name.replaceAll("_", " ")), make("dd", {}, value.toFixed(2))));
   return make("li", { class: `card segment ${segment.state}` },
-    make("header", {}, make("b", { dir: "auto" }, `${segment.session_id} · ${segment.number + 1}`), make("span", { class: "kind" }, segment.state), make("time", {}, moment(segment.updated_at))),
-    make("p", {}, `closed: ${segment.reason}`, segment.probability === null ? "" : `, probability of a boundary ${segment.probability.toFixed(2)}`, ` · ${count(segment.turn_ids.length, "turn")} · ${segment.tokens} tokens`),
+    make("header", {}, make("b", {}, `${apart(segment.session_id)} · ${segment.number + 1}`), make("span", { class: "kind" }, segment.state), make("time", {}, moment(segment.updated_at))),
+    make("p", {}, `closed: ${segment.reason.replaceAll("_", " ")}`, segment.probability === null ? "" : `, probability of a boundary ${segment.probability.toFixed(2)}`, ` · ${count(segment.turn_ids.length, "turn")} · ${segment.tokens} tokens`),
     segment.last_error && make("p", { class: "warning", dir: "auto" }, `try ${segment.attempts}: ${segment.last_error}`),
     signals.length > 0 && make("details", {}, make("summary", {}, "Signals"), make("dl", {}, signals)),
     make("p", { class: "sources" }, make("a", { href: address(user, "conversation", { turn: segment.turn_ids[0] }) }, "its turns")));
