@@ -96,7 +96,7 @@ def looking(
             troubles.append(asked.url) if urlsplit(asked.url).netloc != urlsplit(address).netloc else None
         ),
     )
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(60_000)  # of a busy machine
     try:
         yield page
     finally:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from scrubjay.datatypes import DatePrecision, TimeRange
 
 if TYPE_CHECKING:
+    from scrubjay.evidence import Evidence
     from scrubjay.memory import Memory
 
 LONGEST_QUESTION = 2_000  # characters of a prompt that are asked about, its end
@@ -39,6 +40,10 @@ def recall_earlier(memory: Memory, question: str, *, session_id: str, adding: Ad
         deadline=adding.deadline,
         time_range=before if began else None,
     )
+    return evidence.messages()[0]["content"] if bearing_of(evidence) >= adding.least_relevance else ""
+
+
+def bearing_of(evidence: Evidence) -> float:
+    """Give how far evidence bears on what was asked: how relevant its best turn or record is, 0 where there is none."""
     scores = [link.probability for link in evidence.links] + [link.score for link in evidence.records]
-    bears = max(scores, default=0.0) >= adding.least_relevance
-    return evidence.messages()[0]["content"] if bears else ""
+    return max(scores, default=0.0)
