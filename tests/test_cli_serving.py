@@ -13,6 +13,7 @@ import httpx2
 import pytest
 import typer.main
 from mcp_processes import environment
+from servers import free_port
 from small_memories import EMBEDDER, PATIENCE, say
 
 from scrubjay.bench.datasets import sample_path
@@ -42,27 +43,16 @@ def run(*arguments: str | Path, **named: str) -> subprocess.CompletedProcess[str
 
 
 @contextmanager
-def free_port() -> Iterator[int]:
-    """Give a port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    yield port
-
-
-@contextmanager
 def page_process(*arguments: str | Path, **named: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Start `scrubjay ui`, and give the address that it tells and its process."""
-    with (
-        free_port() as port,
-        subprocess.Popen(
-            [*COMMAND, "ui", "--no-open", "--port", str(port), *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(**named),
-        ) as process,
-    ):
+    port = free_port()
+    with subprocess.Popen(
+        [*COMMAND, "ui", "--no-open", "--port", str(port), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**named),
+    ) as process:
         try:
             assert process.stderr is not None
             assert process.stderr.readline() == f"The page is at http://127.0.0.1:{port}/ (Ctrl-C ends it)\n"
