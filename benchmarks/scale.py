@@ -154,25 +154,46 @@ def quantiles(name: str, taken: list[float]) -> Figures:
 def measure_recalls(place: str, plan: Plan, chance: random.Random) -> Figures:
     """Ask memories of each class of sizes: the first time, with the index yet to be read, and then again."""
     figures: Figures = {}
-    points: list[tuple[int, float, float]] = []
-    sizes = plan.sizes
+    asked: list[Asked] = []
     with open_home(place, plan) as home:
         ask(home, chance.randrange(plan.memories), "What?")  # the embedder is loaded
         for least, most in zip((0, *CLASSES), (*CLASSES, plan.turns), strict=True):
-            numbers = [number for number, size in enumerate(sizes) if least < size <= most]
-            first, later = [], []
-            for number in chance.sample(numbers, min(A_CLASS, len(numbers))):
-                forget_pages(place, number, plan)
-                question, *more = draw_questions(1 + WARM, chance)
-                first.append(milliseconds(lambda n=number, q=question: ask(home, n, q)))  # type: ignore[misc]
-                warm = [milliseconds(lambda n=number, q=q: ask(home, n, q)) for q in more]  # type: ignore[misc]
-                later += warm
-                points.append((sizes[number], first[-1], float(np.median(warm))))
-            if first:
+            numbers = [number for number, size in enumerate(plan.sizes) if least < size <= most]
+            chosen = chance.sample(numbers, min(A_CLASS, len(numbers)))
+            of_class = [ask_memory(home, place, plan, number, chance) for number in chosen]
+            if of_class:
                 name = f"{least + 1:,} to {most:,} turns" if most < plan.turns else f"over {least:,} turns"
-                figures |= quantiles(f"first recall, {name}", first) | quantiles(f"recall, {name}", later)
-    (plan.folder / "recalls.json").write_text(json.dumps(points))
-    return figures | fit_laws(points)
+                figures |= quantiles(f"first recall, {name}", [one.first.wall for one in of_class])
+                figures |= quantiles(f"recall, {name}", [took.wall for one in of_class for took in one.later])
+            asked += of_class
+    return figures | fit_laws(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Milliseconds of a call, by the clock and of this process's CPU time."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One memory: its turns, and what its first and later recalls took."""
+
+    turns: int
+    first: Took
+    later: list[Took]
+
+
+def ask_memory(home: Home, place: str, plan: Plan, number: int, chance: random.Random) -> Asked:
+    forget_pages(place, number, plan)
+    taken = []
+    for question in draw_questions(1 + WARM, chance):
+        cpu, wall = time.process_time(), time.perf_counter()
+        ask(home, number, question)
+        taken.append(Took((time.perf_counter() - wall) * 1_000, (time.process_time() - cpu) * 1_000))
+    return Asked(turns=plan.sizes[number], first=taken[0], later=taken[1:])
 
 
 def ask(home: Home, number: int, question: str) -> None:
@@ -190,18 +211,19 @@ def forget_pages(place: str, number: int, plan: Plan) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def fit_laws(points: list[tuple[int, float, float]]) -> Figures:
-    """Fit milliseconds = a + b * thousands of turns to the first and later recalls, small memories as weighty as large ones."""
-    sizes, first, later = np.array(points).T
+def fit_laws(asked: list[Asked]) -> Figures:
+    """Fit CPU milliseconds = a + b * thousands of turns, small memories as weighty as large ones."""
+    sizes = np.array([one.turns for one in asked]) / 1_000
+    columns = np.stack([np.ones(len(sizes)), sizes], axis=1)
     figures: Figures = {}
-    for name, taken in (("first recall", first), ("recall", later)):
-        weight = 1 / taken  # relative errors
-        columns = np.stack([np.ones(len(sizes)), sizes / 1_000], axis=1)
-        (start, slope), *_ = np.linalg.lstsq(columns * weight[:, None], taken * weight, rcond=None)
-        figures |= {
-            f"{name}, ms whatever the size": float(start),
-            f"{name}, ms a thousand turns": float(slope),
-        }
+    for name, taken in (
+        ("first recall", np.array([one.first.cpu for one in asked])),
+        ("recall", np.array([np.median([took.cpu for took in one.later]) for one in asked])),
+    ):
+        weights = 1 / taken  # relative errors
+        (start, slope), *_ = np.linalg.lstsq(columns * weights[:, None], taken * weights, rcond=None)
+        figures[f"{name}, CPU ms whatever the size"] = float(start)
+        figures[f"{name}, CPU ms more a thousand turns"] = float(slope)
     return figures
 
 

@@ -31,7 +31,7 @@ from record_stores import (
 from small_memories import finish, open_home, say, start, texts
 
 from scrubjay.datatypes import NodeKey, NodeKind, RecordType, Role, SegmentState
-from scrubjay.errors import StoreError
+from scrubjay.errors import StoreError, StoreSetupError
 from scrubjay.memory import Memory
 from scrubjay.settings import Settings
 from scrubjay.store.opening import Opening, open_stores
@@ -327,6 +327,16 @@ def test_a_migration_that_fails_leaves_nothing(database: str) -> None:
         assert found == [("node_record",)]
         connection.execute("DROP TABLE scrubjay.node_record")
     deploy(database)
+
+
+def test_more_partitions_than_the_server_has_locks_for(database: str) -> None:
+    """Tables that the server can't make are refused with what to change, and none is left; fewer are made."""
+    too_many = PostgresSettings(partitions=256)
+    with pytest.raises(StoreSetupError, match="max_locks_per_transaction"):
+        open_database(database, too_many)
+    open_database(database, SMALL).close()
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT partitions FROM scrubjay.migration").fetchall() == [(4,)]
 
 
 def test_nearest_by_sql(database: str) -> None:

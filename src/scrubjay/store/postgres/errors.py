@@ -13,6 +13,7 @@ from scrubjay.errors import (
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
+    StoreSetupError,
     StoreUnavailableError,
 )
 
@@ -40,6 +41,10 @@ ERRORS: Mapping[str, tuple[type[StoreError], str]] = {
     "42501": (StoreAccessError, REFUSED),
     "25P03": (StoreUnavailableError, AWAY),
     "25006": (StoreReadOnlyError, "can't be written: it is a standby, or was set read-only"),
+    "53200": (
+        StoreSetupError,
+        "has no memory for so many locks: raise its max_locks_per_transaction, or make fewer partitions (docs/scale.md)",
+    ),
     "53100": (StoreFullError, "can't grow, its disk is full: free some space and try again"),
     "53300": (StoreBusyError, BUSY),
     "40001": (StoreBusyError, BUSY),
