@@ -336,7 +336,7 @@ def test_more_partitions_than_the_server_has_locks_for(database: str) -> None:
         open_database(database, too_many)
     open_database(database, SMALL).close()
     with psycopg.connect(database) as connection:
-        assert connection.execute("SELECT partitions FROM scrubjay.migration").fetchall() == [(4,)]
+        assert connection.execute("SELECT DISTINCT partitions FROM scrubjay.migration").fetchall() == [(4,)]
 
 
 def test_nearest_by_sql(database: str) -> None:
