@@ -19,6 +19,7 @@ from scrubjay.store_settings import PostgresSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 SECRET = "ses@me/1"
 FEW = Settings(postgres=PostgresSettings(partitions=2, connections=3))
@@ -44,6 +45,17 @@ OTHERS = (
     ("import", str(sample_path())),
     ("mcp",),
 )
+
+
+UNUSABLE = (
+    ("postgresql://ann:sesame@127.0.0.1:1/x?connect_timeout=2", 1),
+    ("postgresql://ann:ses@me@127.0.0.1:1/x", 2),
+    ("postgresql://ann:ses/me@127.0.0.1:1/x", 2),
+    ("postgresql://ann:ses%me@127.0.0.1:1/x", 2),
+    ("postgresql://ann:sesame@[127.0.0.1:1/x", 2),
+    ("mysql://ann:sesame@127.0.0.1:1/x", 2),
+)
+"""Addresses with a password that can't be used, and the exit code that says whose fault it is."""
 
 
 @pytest.fixture
@@ -98,12 +110,7 @@ def test_writing(run: Callable[..., Output], database: str, monkeypatch: pytest.
 def test_the_password_is_not_shown(run: Callable[..., Output], database: str, words: tuple[str, ...]) -> None:
     """Whatever is wrong with the address, its server or its user, the error is a line without the password."""
     for address, user, code in (
-        ("postgresql://ann:sesame@127.0.0.1:1/x?connect_timeout=2", "mira", 1),
-        ("postgresql://ann:ses@me@127.0.0.1:1/x", "mira", 2),
-        ("postgresql://ann:ses/me@127.0.0.1:1/x", "mira", 2),
-        ("postgresql://ann:ses%me@127.0.0.1:1/x", "mira", 2),
-        ("postgresql://ann:sesame@[127.0.0.1:1/x", "mira", 2),
-        ("mysql://ann:sesame@127.0.0.1:1/x", "mira", 2),
+        *((address, "mira", code) for address, code in UNUSABLE),
         (database, "nobody at all", 1),
         (database, None, 2),
     ):
@@ -116,3 +123,24 @@ def test_the_password_is_not_shown(run: Callable[..., Output], database: str, wo
             done.err
         )
         assert done.err.startswith("scrubjay: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("migrate",),
+        ("serve", "--dsn"),
+        ("worker", "--model", "openai:x", "--base-url", "http://127.0.0.1:1/v1", "--dsn"),
+    ],
+)
+def test_the_password_is_not_shown_by_what_serves_all(
+    run: Callable[..., Output], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Nor do the commands show it that use a whole database."""
+    more = {"migrate": ("--to", tmp_path / "home"), "serve": ("--keys", tmp_path / "keys.db")}.get(
+        words[0], ()
+    )
+    for address, code in UNUSABLE:
+        done = run(*words, address, *more)
+        assert (done.code, hidden(done)) == (code, True), (address, done.err)
+        assert (done.err.startswith("scrubjay: "), "ses" in done.err) == (True, False), done.err

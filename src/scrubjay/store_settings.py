@@ -15,8 +15,6 @@ class PostgresSettings:
     connections: int = 10  # most that a process holds open
     connect_seconds: float = 5.0  # for making a connection
     patience_seconds: float = 10.0  # a call goes on trying while the database is away
-    answer_seconds: float = (
-        120.0  # of silence within a statement or transaction: then the other side is taken for gone
-    )
+    answer_seconds: float = 120.0  # of silence within a statement or transaction, locks included: the other side is then taken for gone
     lock_seconds: float = 30.0  # a write waits for another process's write to the same memory
     settle_seconds: float = 2.0  # after an add, before a worker looks whether the open turns make a segment
