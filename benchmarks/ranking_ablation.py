@@ -47,6 +47,7 @@ SETS = {
 }
 TRAINED = {OURS, "LongMemEval"}
 QUICK = 5
+SAME = "0"  # no question differs; a way that changes none of a table's has no row in it
 TITLES = {"R@5": "R@5", "R@10": "R@10", "R@1000tok": "Within 1,000 tokens"}
 
 
@@ -72,7 +73,7 @@ def load_exams(folder: Path, settings: Settings, *, every: int) -> Iterator[Exam
 
 def show(interval: Interval, *, signed: bool) -> str:
     if signed and interval.low == interval.high == 0:
-        return "0"
+        return SAME
     sign = "+" if signed else ""
     mean, low, high = (f"{100 * value:{sign}.1f}" for value in (interval.mean, interval.low, interval.high))
     cell = f"{mean} [{low}, {high}]"
@@ -109,7 +110,8 @@ def write_tables(exams: Sequence[Exam], rows: Sequence[Row]) -> list[str]:
                 show(compare(found, other.found[name] if other else None)[place], signed=other is not None)
                 for name, found in row.found.items()
             ]
-            lines.append(f"| {row.part}: {row.way.name} | {' | '.join(cells)} |")
+            if set(cells) != {SAME}:
+                lines.append(f"| {row.part}: {row.way.name} | {' | '.join(cells)} |")
     return [*lines[1:], ""]
 
 

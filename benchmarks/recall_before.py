@@ -2,7 +2,7 @@
 
     python benchmarks/recall_before.py [--before COMMIT] [--turns 10000] [--rounds 5]
 
-Each commit is checked out into a folder of its own and asked in a process of its own, by turns, the same questions over the same
+Each commit's source lies in a folder of its own and is asked in a process of its own, by turns, the same questions over the same
 turns (benchmarks/speed.py's). Printed are the medians, and of each round's ratio the median, the least and the greatest: a
 machine that others use is slower for both.
 """
@@ -10,10 +10,12 @@ machine that others use is slower for both.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -60,21 +62,21 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         earlier = Path(folder) / "before"
-        git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "--detach", str(earlier), given.before], check=True, capture_output=True)
-        try:
-            sources = {"before": earlier, "now": ROOT}
-            for name, source in sources.items():
-                run(source, FILL, str(Path(folder) / f"{name}.jay"), str(given.turns))
-            taken = [
-                {
-                    name: float(run(source, ASK, str(Path(folder) / f"{name}.jay"), str(RECALLS)))
-                    for name, source in sources.items()
-                }
-                for _ in range(given.rounds)
-            ]
-        finally:
-            subprocess.run([*git, "remove", "--force", str(earlier)], check=True, capture_output=True)
+        archive = subprocess.run(
+            ["git", "-C", str(ROOT), "archive", given.before, "src"], check=True, capture_output=True
+        ).stdout
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            tar.extractall(earlier, filter="data")
+        sources = {"before": earlier, "now": ROOT}
+        for name, source in sources.items():
+            run(source, FILL, str(Path(folder) / f"{name}.jay"), str(given.turns))
+        taken = [
+            {
+                name: float(run(source, ASK, str(Path(folder) / f"{name}.jay"), str(RECALLS)))
+                for name, source in sources.items()
+            }
+            for _ in range(given.rounds)
+        ]
     before, now = (statistics.median(round_[name] for round_ in taken) for name in ("before", "now"))
     ratios = sorted(round_["now"] / round_["before"] for round_ in taken)
     print(
