@@ -13,13 +13,19 @@ from scrubjay.lexical import LexicalIndex
 from scrubjay.vectors import ExactVectorIndex
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from scrubjay.datatypes import IndexRows, StoreState
     from scrubjay.settings import LexicalSettings
     from scrubjay.store import Store
+    from scrubjay.vectors import BuiltVectorIndex, VectorIndex
+
+    FindIndex = Callable[[Store], BuiltVectorIndex | None]
 
 NO_ROW = -1
+AROUND = 2  # turns before and after one whose cosines tell of it (relevance.neighbour_signals)
 Column = TypeVar("Column", bound=np.generic)
 
 
@@ -41,7 +47,32 @@ class Corpus:
     turns: TurnTable
     passages: PassageTable
     lexical: LexicalIndex
-    vectors: ExactVectorIndex
+    vectors: VectorIndex
+
+    def cosines(self, vector: NDArray[np.float32], lexical: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Give the cosine of every passage; an index on disk has to be told which are looked at closely."""
+        return self.vectors.scores(vector, lambda nearest: self._looked_at(nearest, lexical))
+
+    def _looked_at(self, nearest: NDArray[np.intp], lexical: NDArray[np.float32]) -> NDArray[np.intp]:
+        """Give the passages of the nearest turns, of as many with the best words, and of those around in their sessions."""
+        found = np.flatnonzero(lexical > 0)
+        if len(found) > len(nearest):
+            found = found[np.argpartition(-lexical[found], len(nearest))[: len(nearest)]]
+        before = after = np.unique(self.passages.turn[np.union1d(nearest, found)])
+        seen = [before]
+        for _ in range(AROUND):
+            before, after = (
+                step[rows][step[rows] >= 0]
+                for step, rows in ((self.turns.previous, before), (self.turns.following, after))
+            )
+            seen += [before, after]
+        is_seen = np.zeros(len(self.turns), np.bool_)
+        is_seen[np.concatenate(seen)] = True
+        return np.flatnonzero(is_seen[self.passages.turn])
+
+
+def no_index(_store: Store) -> None:
+    """Find none: all vectors are searched in the process."""
 
 
 class CorpusCache:
@@ -50,27 +81,42 @@ class CorpusCache:
     The indexes grow in place, so they are read and brought up to date under one lock.
     """
 
-    def __init__(self, settings: LexicalSettings) -> None:
+    def __init__(self, settings: LexicalSettings, find_index: FindIndex = no_index) -> None:
+        """`find_index` gives an index of the first vectors that is there already."""
         self._settings = settings
+        self._find_index = find_index
+        self._index: BuiltVectorIndex | None = None
         self._corpus: Corpus | None = None
         self.lock = threading.RLock()
 
     def current(self, store: Store) -> Corpus:
         """Give the corpus at the store's present state; hold `lock` while using it."""
+        if self._index is not None and self._index.is_gone:
+            self._corpus = None
         corpus = self._corpus
         state = None if corpus is None else store.state()
         if corpus is not None and corpus.state == state:
             return corpus
-        fresh = corpus is None or state is None or corpus.state.generation != state.generation
-        rows = store.load(after=0 if fresh or corpus is None else corpus.state.last_passage)
-        if corpus is not None and rows.state.generation == corpus.state.generation:
-            self._corpus = extend_corpus(corpus, rows)
-        elif fresh:
-            self._corpus = extend_corpus(empty_corpus(rows, self._settings), rows)
-        else:  # forgotten between the two reads: what was read is only the newest rows
+        if corpus is None or state is None or corpus.state.generation != state.generation:
+            self._corpus = self._read_anew(store)
+            return self._corpus
+        rows = store.load(after=corpus.state.last_passage)
+        if rows.state.generation != corpus.state.generation:  # forgotten meanwhile: these are the newest only
             self._corpus = None
             return self.current(store)
+        self._corpus = extend_corpus(corpus, rows)
         return self._corpus
+
+    def _read_anew(self, store: Store) -> Corpus:
+        """Read all, but for the vectors that an index has."""
+        index = self._index = self._find_index(store)
+        if index is None:
+            rows = store.load(after=0)
+            return extend_corpus(empty_corpus(rows, self._settings), rows)
+        rows = store.load(after=0, vectors_after=index.built.last_passage)
+        if rows.state.generation != index.built.generation:  # forgotten between the two reads
+            return self._read_anew(store)
+        return extend_corpus(replace(empty_corpus(rows, self._settings), vectors=index), rows)
 
 
 def empty_corpus(rows: IndexRows, settings: LexicalSettings) -> Corpus:

@@ -26,15 +26,16 @@ from scrubjay.datatypes import (
 )
 from scrubjay.errors import EmbedderMismatchError, NotFoundError
 from scrubjay.indexing import prepare_turns
+from scrubjay.lance_vectors import open_vectors
 from scrubjay.planning import Planner
 from scrubjay.reading import ReadPath, ask, is_planned, read_evidence, search_turns
 from scrubjay.record_corpus import RecordCache
-from scrubjay.reembedding import stage_all
+from scrubjay.reembedding import adopt_staged, stage_all
 from scrubjay.settings import Settings
 from scrubjay.store.opening import Opening, open_stores
 from scrubjay.trace import Trace, ignore_progress
 from scrubjay.transfer import read_file, write_file
-from scrubjay.turns import TurnLike, join_reports, read_turns, require_id, require_one_filter
+from scrubjay.turns import TurnLike, join_reports, read_batches, read_turns, require_id, require_one_filter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -90,13 +91,14 @@ class Memory:
         try:
             self._embedder = embed.choose_embedder(embedder, stored=self._store.embedder)
             self._store.name_embedder(self._embedder.identity)
+            self._vectors = open_vectors(self.path, self.settings.vectors, self._store, read_only=read_only)
             self._worker = open_background(
                 consolidate, self.write_path, self.model, self.settings, read_only=read_only
             )
         except BaseException:
             self._place.close()
             raise
-        self._corpus = CorpusCache(self.settings.lexical)
+        self._corpus = CorpusCache(self.settings.lexical, self._vectors.find)
         self._record_corpus = RecordCache(self.settings.lexical)
         self._planner = Planner(self.model, self.settings)
 
@@ -119,16 +121,9 @@ class Memory:
     ) -> AddReport:
         """Store turns, each with its session's id, a transaction a batch; tell `advance` how many are stored by then."""
         reports: list[AddReport] = []
-        batch: list[tuple[str, NewTurn]] = []
-        for session_id, turn in turns:
-            require_id(session_id, "session_id")
-            batch += ((session_id, checked) for checked in read_turns(turn))
-            if len(batch) == self.settings.import_batch:
-                reports.append(self._append(batch))
-                batch = []
-                advance(sum(len(report.turn_ids) for report in reports))
-        reports.append(self._append(batch))
-        advance(sum(len(report.turn_ids) for report in reports))
+        for batch in read_batches(turns, size=self.settings.import_batch):
+            reports.append(self._append(batch))
+            advance(sum(len(report.turn_ids) for report in reports))
         return join_reports(reports)
 
     def _append(self, turns: list[tuple[str, NewTurn]]) -> AddReport:
@@ -312,6 +307,7 @@ class Memory:
         report = self._store.forget(
             turn_id=turn, session_id=session, before=before, everything=everything, dry_run=dry_run
         )
+        self._vectors.drop_stale(self._store)
         if not report.turns and (turn is not None or session is not None):
             raise NotFoundError(f"{self.path} has no {'turn' if turn else 'session'} {turn or session!r}")
         return report
@@ -341,9 +337,14 @@ class Memory:
             background=self._worker.state if self._worker else None,
         )
 
-    def doctor(self, *, scrub: bool = False) -> tuple[Fault, ...]:
-        """Check that the file is sound and every turn is in every index; `scrub` rewrites it without old bytes."""
-        faults = self._store.check()
+    def doctor(self, *, scrub: bool = False, rebuild: bool = False) -> tuple[Fault, ...]:
+        """Check that the file is sound and every turn is in every index; `scrub` rewrites it without old bytes.
+
+        `rebuild` makes the index of vectors on disk anew, if settings want one (`VectorSettings`), else removes it.
+        """
+        if rebuild:
+            self._vectors.rebuild(self._store)
+        faults = (*self._store.check(), *self._vectors.check(self._store))
         pending = self._place.scrub() if scrub else ""
         left = Fault(check="no forgotten bytes are left", found=pending, remedy="try again")
         return (*faults, left) if pending else faults
@@ -364,15 +365,11 @@ class Memory:
 
     def _adopt(self, new: embed.Embedder) -> bool:
         """Go over to an embedder; say False where turns were added just now that have no vector of it yet."""
-        try:
-            with self._corpus.lock:
-                self._store.adopt_vectors(new.identity)
+        with self._corpus.lock:
+            if is_adopted := adopt_staged(self._store, new):
                 self._embedder = new
-        except EmbedderMismatchError:
-            if not self._store.unstaged(new.identity, limit=1):
-                raise
-            return False
-        return True
+                self._vectors.drop_stale(self._store)
+        return is_adopted
 
     @property
     def is_gone(self) -> bool:

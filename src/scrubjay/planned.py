@@ -134,7 +134,7 @@ def find_route(route: Route, plan: Plan, grounds: Grounds, allowed: NDArray[np.b
         time_range=as_seconds(time_range),
     )
     match = corpus.lexical.match(question.hashes, question.weights)
-    cosines = np.maximum.reduce([corpus.vectors.scores(grounds.vectors[query]) for query in queries])
+    cosines = np.maximum.reduce([corpus.cosines(grounds.vectors[query], match.scores) for query in queries])
     channels = read_channels(question, match, cosines, corpus.passages.turn)
     scores = score_turns(question, corpus.turns, channels, settings.relevance, allowed=allowed)
     best = find_best_passages(match.scores, cosines, corpus.passages.turn, len(corpus.turns))

@@ -322,10 +322,8 @@ def find_turns(  # noqa: PLR0913 -- what one question and one memory are made of
             asker=asker,
             time_range=as_seconds(time_range),
         )
-        match, cosines = (
-            corpus.lexical.match(question.hashes, question.weights),
-            corpus.vectors.scores(vector),
-        )
+        match = corpus.lexical.match(question.hashes, question.weights)
+        cosines = corpus.cosines(vector, match.scores)
         channels = read_channels(question, match, cosines, corpus.passages.turn)
     with trace.stage("relevance"):
         allowed = said_within(corpus.turns, time_range) if narrow and time_range is not None else None

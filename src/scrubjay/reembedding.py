@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrubjay.errors import EmbedderMismatchError
 from scrubjay.passages import passage_text
 
 if TYPE_CHECKING:
@@ -27,3 +28,14 @@ def stage_all(
         advance(done, max(done, total))
     while found := records.unstaged_texts(limit=AT_ONCE):
         records.stage_text_vectors(found, embedder.embed([item.text for item in found]))
+
+
+def adopt_staged(turns: Store, embedder: Embedder) -> bool:
+    """Go over to an embedder; say False where turns were added just now that have no vector of it yet."""
+    try:
+        turns.adopt_vectors(embedder.identity)
+    except EmbedderMismatchError:
+        if not turns.unstaged(embedder.identity, limit=1):
+            raise
+        return False
+    return True

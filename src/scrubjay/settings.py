@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from scrubjay.errors import SettingsError
 from scrubjay.reading_settings import ReadingSettings
-from scrubjay.store_settings import PostgresSettings
+from scrubjay.store_settings import PostgresSettings, VectorSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -363,21 +363,20 @@ class Settings:
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     segment: SegmentSettings = field(default_factory=SegmentSettings)
     reading: ReadingSettings = field(default_factory=ReadingSettings)
-    strategy: str = (
-        "auto"  # of a recall that names none: "chain", "planned", or "auto": planned where records are
-    )
+    strategy: str = "auto"  # of a recall that names none: "chain", "planned", or planned where records are
     plan: PlanSettings = field(default_factory=PlanSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
     answer: AnswerSettings = field(default_factory=AnswerSettings)
     confidence: ConfidenceSettings = field(default_factory=ConfidenceSettings)
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
     postgres: PostgresSettings = field(default_factory=PostgresSettings)
+    vectors: VectorSettings = field(default_factory=VectorSettings)
     passage_tokens: int = 256  # a longer turn is indexed in pieces
     import_batch: int = 500  # turns a transaction of an import
 
     @classmethod
     def from_env(cls) -> Self:
-        """Return the settings with what the environment says of the model; for the command and servers only."""
+        """Return the settings with what the environment says of models and vectors; for the command and servers only."""
         chat = ChatSettings(
             model=os.environ.get("SCRUBJAY_MODEL") or None,
             base_url=os.environ.get("SCRUBJAY_BASE_URL") or None,
@@ -387,7 +386,8 @@ class Settings:
             reranker=os.environ.get("SCRUBJAY_RERANKER") or None,
             api_key=os.environ.get("SCRUBJAY_RERANKER_API_KEY") or None,
         )
-        return cls(chat=chat, rerank=rerank)
+        vectors = VectorSettings(index=os.environ.get("SCRUBJAY_VECTOR_INDEX") or "exact")
+        return cls(chat=chat, rerank=rerank, vectors=vectors)
 
     @staticmethod
     def preset(name: str) -> Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -178,6 +178,18 @@ def require_one_filter(
         raise InputError("say what to forget: exactly one of turn=, session=, before= or everything=True")
     if before is not None and before.utcoffset() is None:
         raise InputError(f"before={before.isoformat()} has no time zone: give an aware datetime")
+
+
+def read_batches(turns: Iterable[tuple[str, NewTurn]], *, size: int) -> Iterator[list[tuple[str, NewTurn]]]:
+    """Check turns, each with its session's id, and give so many at a time; the last may be fewer, or none."""
+    batch: list[tuple[str, NewTurn]] = []
+    for session_id, turn in turns:
+        require_id(session_id, "session_id")
+        batch += ((session_id, checked) for checked in read_turns(turn))
+        if len(batch) == size:
+            yield batch
+            batch = []
+    yield batch
 
 
 def join_reports(reports: Sequence[AddReport]) -> AddReport:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
+
+    Look = Callable[[NDArray[np.intp]], NDArray[np.intp]]
 
 FEWEST_ROWS = 256
 
@@ -19,7 +24,36 @@ class VectorIndex(Protocol):
 
     def append(self, vectors: NDArray[np.float32]) -> None: ...
 
-    def scores(self, vector: NDArray[np.float32]) -> NDArray[np.float32]: ...
+    def rows(self, places: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Give the vectors at these places, (n, dimension)."""
+        ...
+
+    def scores(self, vector: NDArray[np.float32], look: Look | None = None) -> NDArray[np.float32]:
+        """Give a cosine for each; `look` says, of the nearest, which are to be exact where not all can be."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """The rows that an index on disk was made of; it serves a memory only while that has them all."""
+
+    memory_id: str
+    embedder: str
+    generation: int
+    last_passage: int
+    count: int
+
+
+class BuiltVectorIndex(VectorIndex, Protocol):
+    """An index that holds vectors before any is added."""
+
+    @property
+    def built(self) -> Built: ...
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was removed or made anew since it was opened."""
+        ...
 
 
 class ExactVectorIndex:
@@ -52,7 +86,7 @@ class ExactVectorIndex:
         """Give the vectors at these places, (n, dimension)."""
         return self._rows[places]
 
-    def scores(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    def scores(self, vector: NDArray[np.float32], look: Look | None = None) -> NDArray[np.float32]:  # noqa: ARG002 -- all are exact
         """Give the cosine of every row with `vector`, (len(self),).
 
         Not `@`: BLAS shares the sum among threads that wait on each other, 12 ms instead of 0.4 for 10,000 rows

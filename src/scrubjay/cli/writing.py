@@ -166,14 +166,22 @@ def doctor(
     scrub: Annotated[
         bool, typer.Option("--scrub", help="Rewrite the file without what was forgotten.")
     ] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild", help="Make the index of vectors on disk anew, as SCRUBJAY_VECTOR_INDEX has it."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check that the file is sound and every turn is in every index; exit 1 if not."""
     from scrubjay.documents import fault_document
     from scrubjay.memory import Memory
+    from scrubjay.settings import Settings
 
-    with Memory(memory, user_id=user, create=False, read_only=not scrub) as opened:
-        faults = opened.doctor(scrub=scrub)
+    settings, read_only = Settings.from_env(), not scrub and not rebuild
+    with Memory(memory, user_id=user, settings=settings, create=False, read_only=read_only) as opened:
+        faults = opened.doctor(scrub=scrub, rebuild=rebuild)
     if as_json:
         output.print_json([fault_document(fault) for fault in faults])
     elif faults:

@@ -54,7 +54,9 @@ class IndexRows:
     distinct: NDArray[np.int32]  # distinct terms of each passage
     terms: NDArray[np.uint64]  # all passages' term hashes, one after the other
     counts: NDArray[np.uint16]
-    vectors: NDArray[np.float32]  # (passages, dimension)
+    vectors: NDArray[
+        np.float32
+    ]  # (passages, dimension), of the last passages where only theirs were asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

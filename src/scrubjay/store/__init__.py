@@ -100,8 +100,8 @@ class Store(Protocol):
 
     def state(self) -> StoreState: ...
 
-    def load(self, *, after: int) -> IndexRows:
-        """Read the index columns of all passages past the row `after`, with their turns.
+    def load(self, *, after: int, vectors_after: int = 0) -> IndexRows:
+        """Read the index columns of all passages past the row `after`, with their turns; vectors past `vectors_after` only.
 
         Raise EmbedderMismatchError where another process has changed the embedder since it was named or adopted here.
         """

@@ -20,6 +20,7 @@ from scrubjay.errors import (
     StoreReadOnlyError,
 )
 from scrubjay.store.schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
+from scrubjay.store.vector_folder import remove_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -268,6 +269,7 @@ def remove_file(path: str) -> None:
     for part in ("-wal", "-shm"):
         Path(f"{path}{part}").unlink(missing_ok=True)
     remove_backups(path)
+    remove_vectors(path)
     Path(path).unlink(missing_ok=True)
 
 

@@ -128,18 +128,23 @@ class Coding:
 def read_index_rows(
     state: StoreState, turns: Sequence[SqlRow], passages: RowSource, *, count: int, coding: Coding
 ) -> IndexRows:
-    """Put rows of turns and `count` passages into columns; passages are read in parts, as their vectors are large."""
+    """Put rows of turns and `count` passages into columns; passages are read in parts, as their vectors are large.
+
+    The first passages may come without their vectors.
+    """
     turn_row, session, position, role, speaker, said_at, tokens, flags = transposed(turns, 8)
     numbers = np.empty((count, 6), np.int64)
     vectors = np.empty((count, coding.dimension), np.float32)
     terms: list[bytes] = []
     counts: list[bytes] = []
-    done = 0
+    done = held = 0
     while part := passages.fetchmany(PASSAGES_AT_ONCE):
         *columns, part_terms, part_counts, part_vectors = transposed(part, 8)
         stretch = slice(done, done + len(part))
         numbers[stretch] = np.array([*columns, [len(blob) // 2 for blob in part_counts]], np.int64).T
-        vectors[stretch] = coding.vectors(part_vectors, dimension=coding.dimension)
+        present = [vector for vector in part_vectors if vector is not None]
+        vectors[held : held + len(present)] = coding.vectors(present, dimension=coding.dimension)
+        held += len(present)
         terms.append(b"".join(part_terms))
         counts.append(b"".join(part_counts))
         done += len(part)
@@ -161,7 +166,7 @@ def read_index_rows(
         distinct=numbers[:, 5].astype(np.int32),
         terms=np.frombuffer(b"".join(terms), np.uint64),
         counts=np.frombuffer(b"".join(counts), np.uint16),
-        vectors=vectors,
+        vectors=vectors[:held],
     )
 
 

@@ -179,7 +179,7 @@ class SqliteStore:
         with self._database.read() as connection:
             return read_state(connection)
 
-    def load(self, *, after: int) -> IndexRows:
+    def load(self, *, after: int, vectors_after: int = 0) -> IndexRows:
         with self._database.read() as connection:
             state = read_state(connection)
             identity = stored_identity(read_meta(connection, "embedder") or "{}")
@@ -193,9 +193,9 @@ class SqliteStore:
                 (first,),
             ).fetchall()
             passages = connection.execute(
-                "SELECT turn_row, start, stop, tokens, length, terms, counts, vector FROM passage "
-                "WHERE passage_row > ? ORDER BY passage_row",
-                (after,),
+                "SELECT turn_row, start, stop, tokens, length, terms, counts, "
+                "CASE WHEN passage_row > ? THEN vector END FROM passage WHERE passage_row > ? ORDER BY passage_row",
+                (vectors_after, after),
             )
             coding = rows.Coding(dimension=identity.dimension)
             return rows.read_index_rows(state, turns, passages, count=count, coding=coding)

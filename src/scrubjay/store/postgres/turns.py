@@ -173,10 +173,10 @@ class PostgresStore:
     def state(self) -> StoreState:
         return self._place.peek().state
 
-    def load(self, *, after: int) -> IndexRows:
+    def load(self, *, after: int, vectors_after: int = 0) -> IndexRows:
         def read(transaction: Transaction) -> IndexRows:
             require_embedder(self._named or transaction.memory.identity, stored=transaction.memory.identity)
-            return read_index(transaction, after=after)
+            return read_index(transaction, after=after, vectors_after=vectors_after)
 
         return self._place.read(read)
 
@@ -307,7 +307,7 @@ def read_totals(transaction: Transaction) -> StoreTotals:
     )
 
 
-def read_index(transaction: Transaction, *, after: int) -> IndexRows:
+def read_index(transaction: Transaction, *, after: int, vectors_after: int) -> IndexRows:
     count, first = transaction.all(
         "SELECT count(*), min(turn_row) FROM scrubjay.passage WHERE memory_id = %(memory)s AND passage_row > %(after)s",
         after=after,
@@ -318,9 +318,11 @@ def read_index(transaction: Transaction, *, after: int) -> IndexRows:
         first=first,
     )
     passages = transaction.execute(
-        "SELECT turn_row, start, stop, tokens, length, terms, counts, vector FROM scrubjay.passage "
+        "SELECT turn_row, start, stop, tokens, length, terms, counts, "
+        "CASE WHEN passage_row > %(vectors_after)s THEN vector END FROM scrubjay.passage "
         "WHERE memory_id = %(memory)s AND passage_row > %(after)s ORDER BY passage_row",
         after=after,
+        vectors_after=vectors_after,
     )
     return rows.read_index_rows(
         transaction.memory.state,
