@@ -29,11 +29,16 @@ def remove_vectors(path: str, *stages: Stage) -> None:
     gone = vectors_folder(path, Stage.GONE)
     for folder in [vectors_folder(path, stage) for stage in stages or tuple(Stage)]:
         while folder.exists() or gone.exists():
-            try:
-                if gone.exists():
-                    shutil.rmtree(gone)
-                else:
-                    folder.rename(gone)
-            except OSError as error:
-                if error.errno not in MET_ANOTHER:
-                    raise StoreReadOnlyError(f"{folder} can't be removed ({error}): delete it") from error
+            remove_step(folder, gone)
+
+
+def remove_step(folder: Path, gone: Path) -> None:
+    """Move a folder out of the way, or delete what was moved; raise StoreReadOnlyError where that can't be."""
+    try:
+        if gone.exists():
+            shutil.rmtree(gone)
+        else:
+            folder.rename(gone)
+    except OSError as error:
+        if error.errno not in MET_ANOTHER:
+            raise StoreReadOnlyError(f"{folder} can't be removed ({error}): delete it") from error
