@@ -151,14 +151,14 @@ class LoopbackServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, answers: list[Answer]) -> None:
-        super().__init__(("127.0.0.1", 0), ChatHandler)
+    def __init__(self, answers: list[Answer], *, host: str = "127.0.0.1") -> None:
+        super().__init__((host, 0), ChatHandler)
         self.answers = answers
         self.asked: list[dict[str, Any]] = []
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
+        return f"http://{self.server_address[0]!s}:{self.server_port}/v1"
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing where a client hung up, which is what some tests are about."""

@@ -97,8 +97,8 @@ def judge(system: str, user: str) -> str:
 class PlayingServer(LoopbackServer):
     """Answers by a function, counts what it is asked and what it has answered, and may kill who asks."""
 
-    def __init__(self, reply: Reply) -> None:
-        super().__init__([])
+    def __init__(self, reply: Reply, *, host: str) -> None:
+        super().__init__([], host=host)
         self.RequestHandlerClass = PlayingHandler
         self.reply = reply
         self.lock = threading.Lock()
@@ -144,9 +144,9 @@ def reply_to(content: str, system: str, user: str, *, seconds: float) -> Answer:
 
 
 @contextmanager
-def serve_play(reply: Reply = play) -> Iterator[PlayingServer]:
+def serve_play(reply: Reply = play, *, host: str = "127.0.0.1") -> Iterator[PlayingServer]:
     """Serve replies by a function."""
-    server = PlayingServer(reply)
+    server = PlayingServer(reply, host=host)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

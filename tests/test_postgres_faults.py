@@ -33,6 +33,9 @@ from scrubjay.errors import (
 )
 from scrubjay.memory import Memory
 from scrubjay.settings import Settings
+from scrubjay.store.postgres import open_database
+from scrubjay.store.postgres.transaction import begin
+from scrubjay.store.postgres.values import memory_key
 from scrubjay.store_settings import PostgresSettings
 
 if TYPE_CHECKING:
@@ -407,6 +410,19 @@ def test_locked(database: str) -> None:
             assert texts(memory) == ["before"]
         say(memory, "after")
         assert texts(memory) == ["before", "after"]
+
+
+def test_a_writer_cut_off(database: str) -> None:
+    """Where a writer was cut off in the middle, the server ends its transaction, and others get at the memory."""
+    with open_memory(database, PATIENT) as memory:
+        cut_off = open_database(database, HASTY)
+        with suppress(StoreUnavailableError), cut_off.borrow() as connection:
+            assert begin(connection, memory_key("alice"), writing=HASTY)
+            say(memory, "hello")
+            assert texts(memory) == ["hello"]
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("SELECT 1")
+        cut_off.close()
 
 
 def test_all_connections_in_use(database: str) -> None:

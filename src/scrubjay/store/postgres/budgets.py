@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scrubjay.store.postgres.transaction import limit_waiting
+
 if TYPE_CHECKING:
     from scrubjay.store.postgres.connection import PostgresDatabase
 
@@ -105,6 +107,7 @@ class SharedBudgets:
         starts: dict[str, int] = {}
         with self._database.borrow() as connection:
             connection.execute("BEGIN")
+            limit_waiting(connection, self._database.settings)
             for one in self._budgets:  # always in this order, lest two wait for each other
                 values = {"name": one.name, "unit": one.unit, "cost": one.cost(tokens), "limit": one.limit}
                 row = connection.execute(TAKE_BUDGET, values).fetchone()
@@ -120,6 +123,7 @@ class SharedBudgets:
 
         def attempt() -> None:
             with self._database.borrow() as connection, connection.transaction():
+                limit_waiting(connection, self._database.settings)
                 for one in self._budgets:
                     more = calls - taken.calls if one.counts_calls else tokens - taken.tokens
                     starts = taken.starts[one.name]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scrubjay.store.rows import SqlRow
     from scrubjay.store_settings import PostgresSettings
 
+LEAST_IDLE_SECONDS = 1.0  # between two statements: a busy machine takes a while
 ROWS_AT_ONCE = 500  # of one INSERT; their values stay well below the 65,535 of one statement
 
 SELECT_MEMORY = (
@@ -63,24 +64,31 @@ def begin(connection: Connection, key: UUID, *, writing: PostgresSettings | None
     """Begin a transaction that sees one memory's rows only; give its row, None where there is none.
 
     With `writing` it may write, and no other writes to this memory until it ends, or until the server has heard
-    nothing of it for too long; else it reads one unchanging view. All of it is one exchange with the server.
+    nothing of it for too long; else it reads one unchanging view, all in one exchange with the server.
     """
-    with connection.pipeline():
-        if writing is None:
+    if writing is None:
+        with connection.pipeline():
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        else:
-            connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-            connection.execute(f"SET LOCAL lock_timeout TO {round(writing.lock_seconds * 1000)}")
-            idle = round(writing.answer_seconds * 1000)
-            connection.execute(f"SET LOCAL idle_in_transaction_session_timeout TO {idle}")
+            connection.execute(f"SET LOCAL {SETTING} TO '{key}'")
+            row = connection.execute(SELECT_MEMORY, (key,), binary=True).fetchone()
+        return None if row is None else read_memory(row)
+    with connection.pipeline():
+        connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        limit_waiting(connection, writing)
         connection.execute(f"SET LOCAL {SETTING} TO '{key}'")
-        found = connection.execute(
-            SELECT_MEMORY if writing is None else f"{SELECT_MEMORY} FOR NO KEY UPDATE",
-            (key,),
-            binary=True,
-        )
-        row = found.fetchone()
+    # By itself: after a pipeline the server doesn't look how long we are idle, and this takes the lock.
+    row = connection.execute(f"{SELECT_MEMORY} FOR NO KEY UPDATE", (key,), binary=True).fetchone()
     return None if row is None else read_memory(row)
+
+
+def limit_waiting(connection: Connection, settings: PostgresSettings) -> None:
+    """Have an open transaction wait for a lock for so long only, and have the server end it where we are cut off.
+
+    That is after half the time, so that whoever waits for what we hold gets it.
+    """
+    idle = min(settings.answer_seconds, max(settings.lock_seconds / 2, LEAST_IDLE_SECONDS))
+    connection.execute(f"SET LOCAL lock_timeout TO {round(settings.lock_seconds * 1000)}")
+    connection.execute(f"SET LOCAL idle_in_transaction_session_timeout TO {round(idle * 1000)}")
 
 
 def peek(connection: Connection, key: UUID) -> MemoryRow | None:

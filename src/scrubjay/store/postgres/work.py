@@ -14,6 +14,7 @@ from scrubjay.store import rows
 from scrubjay.store.postgres.place import MemoryPlace
 from scrubjay.store.postgres.scheduling import keep_cut, schedule_encoding
 from scrubjay.store.postgres.schema import FINDING, LISTING
+from scrubjay.store.postgres.transaction import limit_waiting
 from scrubjay.store.postgres.values import from_sql_text
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class WorkQueue:
     @contextmanager
     def _finding(self) -> Iterator[Connection]:
         with self._database.borrow() as connection, connection.transaction():
+            limit_waiting(connection, self._database.settings)
             connection.execute(f"SET LOCAL {FINDING} TO 'on'")
             yield connection
 
