@@ -1,7 +1,7 @@
 """Three workers and two servers over one database, killed, stopped and cut off at random while clients add and recall.
 
     python benchmarks/chaos.py                          5 minutes, 200 memories
-    python benchmarks/chaos.py --seconds 12 --memories 12 --calm 2
+    python benchmarks/chaos.py --seconds 12 --memories 12 --calm 3 --lease 2 --rate 10
 
 Each worker and server is a host of its own: a network namespace where those may be made, else a process behind proxies.
 In the end everything is mended, the workers finish, and all that was acknowledged is looked for. Exits with 1 where a
@@ -108,10 +108,11 @@ class Scribe:
         self._chance = random.Random(seed)
         self._lock = threading.Lock()
         self.is_calm = False
+        self.answered: Counter[str] = Counter()  # by the turns of a segment
 
     def __call__(self, _: str, user: str) -> str:
         with self._lock:
-            wait, fate = self._chance.uniform(0.05, 0.4), self._chance.random()
+            wait, fate = self._chance.uniform(0.5, 2.0), self._chance.random()
         if not self.is_calm:
             time.sleep(wait)
             if fate < 0.01:
@@ -119,6 +120,8 @@ class Scribe:
             if fate < 0.03:
                 return "I would rather not."
         mark = uuid.uuid4().hex
+        with self._lock:
+            self.answered[between(user, "turns")] += 1
         turns = TURN_LINE.findall(between(user, "turns"))
         records = [
             {"turns": [int(number)], "type": "fact", "text": f"{words} [{mark}]"} for number, words in turns
@@ -133,25 +136,39 @@ class Scribe:
 class Member:
     """A worker or server on a host of its own."""
 
-    name: str
+    kind: str
     host: int
     command: list[str]
     log: Path
     process: subprocess.Popen[bytes] | None = None
+    is_up: bool = False  # or is meant to be
+    started_at: float = 0.0  # by time.monotonic
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
-        with self.log.open("ab") as log:
+        with self.lock, self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+            self.is_up, self.started_at = True, time.monotonic()
 
     def end(self, number: signal.Signals) -> int:
         """End it by a signal, and give its exit code."""
-        assert self.process is not None
-        self.process.send_signal(number)
-        return self.process.wait(PATIENCE)
+        with self.lock:
+            self.is_up = False
+            assert self.process is not None
+            self.process.send_signal(number)
+            return self.process.wait(PATIENCE)
+
+    def start_again(self) -> bool:
+        """Start it where it has ended by itself, as a service manager does; say whether it had."""
+        with self.lock:
+            has_ended = self.is_up and self.process is not None and self.process.poll() is not None
+        if has_ended:
+            self.start()
+        return has_ended
 
 
 class Chaos(threading.Thread):
-    """Strikes members one after the other until told to stop, and brings back what it took down."""
+    """Strikes members one after the other for the time of a run, and brings back what it took down."""
 
     def __init__(self, members: Sequence[Member], hosts: Hosts, plan: Plan, seen: Seen) -> None:
         super().__init__(name="chaos")
@@ -160,40 +177,56 @@ class Chaos(threading.Thread):
         self._plan = plan
         self._seen = seen
         self._chance = random.Random(plan.seed)
-        self._over = threading.Event()
         self.faults: list[str] = []
 
-    def stop(self) -> None:
-        self._over.set()
-        self.join()
-
     def run(self) -> None:
-        """Cut off each kind of member once, for longer than a lease, and strike at random in between."""
-        cuts = [self._members[0], self._members[-1]]
+        """Cut off a worker, later a server, each for longer than a lease, and strike at random in between."""
         began = time.monotonic()
-        while not self._over.wait(self._chance.expovariate(1 / self._plan.calm)):
-            due = self._plan.seconds * (3 - len(cuts)) / 4
+        cuts = ["worker", "server"]
+        while cuts or time.monotonic() - began < self._plan.seconds:
+            time.sleep(self._chance.expovariate(1 / self._plan.calm))
+            due = self._plan.seconds / 4 * (5 - 2 * len(cuts))  # after a quarter, and three
             if cuts and time.monotonic() - began > due:
-                self._cut_off(cuts.pop(0))
+                self._cut_off(cuts.pop(0))  # of its kind the one that has been up longest: it is busy
             else:
                 self._strike(self._chance.choice(self._members))
 
-    def _cut_off(self, member: Member) -> None:
-        kind = member.name.split()[0]
-        self._seen.blows[f"{kind} cut off for {2.5 * self._plan.lease:.0f} s"] += 1
+    def _cut_off(self, kind: str) -> None:
+        member = min((one for one in self._members if one.kind == kind), key=lambda one: one.started_at)
+        seconds = 2.5 * self._plan.lease
+        self._seen.blows[f"{kind} cut off for {seconds:.0f} s"] += 1
         self._hosts.cut(member.host)
-        self._over.wait(2.5 * self._plan.lease)
+        time.sleep(seconds)
         self._hosts.mend(member.host)
 
     def _strike(self, member: Member) -> None:
         number = self._chance.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
-        kind = member.name.split()[0]
-        self._seen.blows[f"{kind} {'killed' if number is signal.SIGKILL else 'stopped'}"] += 1
+        self._seen.blows[f"{member.kind} {'killed' if number is signal.SIGKILL else 'stopped'}"] += 1
         code = member.end(number)
         if number is signal.SIGTERM and code not in {0, -signal.SIGTERM}:
-            self.faults.append(f"{member.name} ended with {code} when told to stop")
-        self._over.wait(self._chance.uniform(0.2, self._plan.calm))
+            self.faults.append(f"{member.kind} {member.host} ended with {code} when told to stop")
+        time.sleep(self._chance.uniform(0.2, self._plan.calm))
         member.start()
+
+
+@contextmanager
+def supervised(members: Sequence[Member], seen: Seen) -> Iterator[None]:
+    """Start members again that end by themselves, such as where they were started while cut off."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.5):
+            for member in members:
+                if member.start_again():
+                    seen.blows[f"{member.kind} ended by itself"] += 1
+
+    looking = threading.Thread(target=look, name="chaos-supervisor")
+    looking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        looking.join()
 
 
 # --- who asks ---
@@ -341,6 +374,7 @@ class Outcome:
     hosts: str
     told: int  # turns acknowledged
     calls: int  # of the model
+    again: int  # calls that answered what another had answered
     seconds: float  # until all was done, once calm
 
 
@@ -390,12 +424,15 @@ def make_members(plan: Plan, hosts: Hosts, folder: Path, reached: tuple[int, str
         kind = "worker" if host < plan.workers else "server"
         command = hosts.command(host, [*SCRUBJAY, *given])
         log = folder / f"{kind}{host}.log"
-        members.append(Member(name=f"{kind} {host}", host=host, command=command, log=log))
+        members.append(Member(kind=kind, host=host, command=command, log=log))
     return members
 
 
-def wait_until_serving(urls: Sequence[str]) -> None:
+def wait_until_ready(urls: Sequence[str], workers: Sequence[Member]) -> None:
     give_up = time.monotonic() + PATIENCE
+    for worker in workers:
+        while "started" not in worker.log.read_text() and time.monotonic() < give_up:
+            time.sleep(0.1)
     for url in urls:
         while time.monotonic() < give_up:
             try:
@@ -432,24 +469,27 @@ def run(plan: Plan, folder: Path, kind: str) -> int:
         for member in members:
             member.start()
         urls = [server_url(member, hosts) for member in members[plan.workers :]]
-        wait_until_serving(urls)
+        wait_until_ready(urls, members[: plan.workers])
         chaos = Chaos(members, hosts, plan, seen)
         clients = [Client(number, urls, key, plan, seen) for number in range(plan.clients)]
-        for thread in (chaos, *clients):
-            thread.start()
-        time.sleep(plan.seconds)
+        opened.enter_context(supervised(members, seen))
+        for client in clients:
+            client.start()
+        time.sleep(2 * IDLE_SECONDS)  # until there are segments to encode
+        chaos.start()
+        chaos.join()
         for client in clients:
             client.stop()
-        chaos.stop()
         scribe.is_calm = True
         told, took = sum(map(len, seen.told.values())), finish_work(dsn)
-        outcome = Outcome(hosts=hosts.kind, told=told, calls=len(model.asked), seconds=took)
+        again = scribe.answered.total() - len(scribe.answered)
+        outcome = Outcome(hosts=hosts.kind, told=told, calls=len(model.asked), again=again, seconds=took)
         found = examine(dsn, seen)
     found.faults += chaos.faults
     print_table(plan, seen, found, outcome)
     if found.faults:
         for member in members:
-            print(f"--- {member.name}\n{member.log.read_text()[-3_000:]}", file=sys.stderr)
+            print(f"--- {member.kind} {member.host}\n{member.log.read_text()[-3_000:]}", file=sys.stderr)
     return len(found.faults)
 
 
@@ -463,7 +503,6 @@ def print_table(plan: Plan, seen: Seen, found: Found, outcome: Outcome) -> None:
     blows = ", ".join(f"{count} × {blow}" for blow, count in sorted(seen.blows.items()))
     refused = ", ".join(f"{count} × {how}" for how, count in sorted(seen.refused.items()))
     states = ", ".join(f"{count} {state}" for state, count in found.states.items())
-    encoded = found.segments[SegmentState.ENCODED]
     rows = (
         ("hosts", f"{plan.workers} workers, {plan.servers} servers: {outcome.hosts}"),
         ("struck", blows or "nothing"),
@@ -472,7 +511,7 @@ def print_table(plan: Plan, seen: Seen, found: Found, outcome: Outcome) -> None:
         ("recalls answered", str(seen.recalls)),
         ("requests that failed", refused or "none"),
         ("segments", ", ".join(f"{count} {state}" for state, count in found.segments.items())),
-        ("calls of the model", f"{outcome.calls}, {outcome.calls / max(encoded, 1):.2f} a segment encoded"),
+        ("calls of the model", f"{outcome.calls}, of which {outcome.again} encoded a segment again"),
         ("until all was done, once calm", f"{outcome.seconds:.0f} s"),
         ("violations", str(len(found.faults))),
     )
@@ -494,7 +533,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--calm", type=float, default=4, help="seconds between two blows, on average")
     parser.add_argument("--lease", type=float, default=6, help="seconds")
-    parser.add_argument("--rate", type=float, default=30, help="requests a second")
+    parser.add_argument("--rate", type=float, default=12, help="requests a second")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--hosts", choices=("auto", "namespaces", "processes"), default="auto")
     given = vars(parser.parse_args())

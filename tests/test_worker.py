@@ -216,7 +216,11 @@ def test_the_provider_refuses(database: str) -> None:
     ):
         error = running.exception(PATIENCE)
     assert isinstance(error, ModelRejectedError)
-    assert {event: fields["status"] for event, fields in told.events} == {"waiting": 401}
+    assert {event: fields.get("status") for event, fields in told.events} == {
+        "started": None,
+        "waiting": 401,
+        "ended": None,
+    }
     with open_database(database) as home, home.borrow("ana") as memory:
         (segment,) = memory.segments.segments()
         assert (segment.state, segment.attempts, segment.last_error) == (SegmentState.PENDING, 0, "")

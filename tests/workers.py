@@ -122,10 +122,12 @@ class RunningWorker:
     log: Path
 
     def finish(self) -> list[dict[str, Any]]:
-        """Wait until it ends by itself, and give what it logged."""
+        """Wait until it ends by itself, and give what it logged in between."""
         self.process.join(PATIENCE)
         assert self.process.exitcode == 0, self.log.read_text()
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+        first, *lines, last = [json.loads(line) for line in self.log.read_text().splitlines()]
+        assert (first["event"], last["event"]) == ("started", "ended")
+        return lines
 
     def send(self, number: signal.Signals) -> None:
         assert self.process.pid is not None

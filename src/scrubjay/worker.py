@@ -112,10 +112,12 @@ class Worker:
     def run(self) -> None:
         """Work until told to stop, or all is done; raise what ended a drain before."""
         count = self._options.concurrency
+        self._tell("started", concurrency=count)
         with ThreadPoolExecutor(count, thread_name_prefix=THREAD_NAME) as pool:
             tasks = [pool.submit(self._work) for _ in range(count)]
             for task in tasks:
                 task.result()
+        self._tell("ended", drained=self._trouble is None and self._options.drain)
         if self._options.drain and self._trouble is not None:
             raise self._trouble
 
