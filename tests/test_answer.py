@@ -366,7 +366,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     plain, as_json, explained = printed
     assert plain.out.startswith(f"Oleg [{number}][88].\n[{number}] kitchen:2 2024-03-04 18:32")
     assert "not in the evidence: 88" in plain.err
-    assert "answer: 1 calls, 50 + 7 tokens, served" in plain.err
+    assert "answer: 1 call, 50 + 7 tokens, served" in plain.err
     document = json.loads(as_json.out)
     assert (document["answer"], document["citations"]) == (f"Oleg [{number}].", ["kitchen:2"])
     assert "doesn't answer" in explained.err

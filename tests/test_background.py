@@ -179,14 +179,14 @@ def test_bad_replies_are_shown(path: Path) -> None:
 
 def test_closing_ends_a_call(path: Path) -> None:
     """Closing doesn't wait for a model that takes its time: the segment is free again, and nothing is counted."""
-    with serve(Answer(seconds=3)) as server:
+    with serve(Answer(seconds=60)) as server:
         chat = ChatSettings(model="served", base_url=server.url, timeout_seconds=60)
         memory = open_eager(path, chat=chat, consolidate="background")
         say(memory, *FACTS[:2])
         wait_until(lambda: server.asked)
         started = time.monotonic()
         memory.close()
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 30
     assert workers() == []
     with open_eager(path, Scribe()) as memory:
         assert (memory.segments.progress().leased, spent_tokens(memory)[0]) == (0, 0)

@@ -60,7 +60,7 @@ def test_consolidate(run: Callable[..., Output], served: LoopbackServer, three: 
     """All is encoded with the model that the environment names, and its cost is shown."""
     done = run("consolidate", "--memory", three, "--flush")
     assert (done.code, done.err) == (0, "")
-    assert "3 segments encoded: 1 new records, 2 said before, 0 left out" in done.out
+    assert "3 segments encoded: 1 new record, 2 said before, 0 left out" in done.out
     assert "served: 3 calls, 150 tokens in, 21 out" in done.out
     assert "turns: 0 open, 0 pending, 3 encoded, 0 failed" in done.out
     assert [asked["model"] for asked in served.asked] == ["served"] * 3
@@ -74,8 +74,8 @@ def test_consolidate_as_json(run: Callable[..., Output], served: LoopbackServer,
     assert document["usage"] == [
         {"stage": "encode", "model": "served", "calls": 2, "input_tokens": 100, "output_tokens": 14}
     ]
-    assert "1 segments are left" in document["stopped"]
-    assert "Stopped: the limit of 2 segments is reached; 1 segments are left" in done.err
+    assert "1 segment left" in document["stopped"]
+    assert "Stopped: the limit of 2 segments is reached; 1 segment left" in done.err
 
 
 def test_named_model(run: Callable[..., Output], three: Path) -> None:
@@ -84,7 +84,7 @@ def test_named_model(run: Callable[..., Output], three: Path) -> None:
         options = ("--model", "other", "--base-url", server.url, "--budget-tokens", "60")
         done = run("consolidate", "-m", three, "--flush", *options)
         assert (done.code, len(server.asked), server.asked[0]["model"]) == (0, 2, "other")
-        assert "the budget of 60 tokens is spent; 1 segments are left" in done.err
+        assert "the budget of 60 tokens is spent; 1 segment left" in done.err
 
 
 def test_dry_run(run: Callable[..., Output], three: Path) -> None:
@@ -115,7 +115,7 @@ def test_provider_away(run: Callable[..., Output], served: LoopbackServer, three
     """When the provider asks to wait too long it exits with 1, says so, and the rest is pending."""
     served.answers[:] = [Answer(status=429, headers={"Retry-After": "3600"})]
     done = run("consolidate", "-m", three, "--flush")
-    assert (done.code, "429" in done.err, "3 segments are left" in done.err) == (1, True, True)
+    assert (done.code, "429" in done.err, "3 segments left" in done.err) == (1, True, True)
     shown = json.loads(run("status", "-m", three, "--json").out)
     assert shown["turns_by_state"] == {"open": 0, "pending": 3, "encoded": 0, "failed": 0}
     assert "429" in shown["failing"][0]["last_error"]
@@ -145,7 +145,7 @@ def test_failed_segments(run: Callable[..., Output], served: LoopbackServer, thr
     shown = run("status", "-m", three)
     assert ("given up" in shown.out, "1 failed" in shown.out) == (True, True)
     again = run("segments", "-m", three, "--retry-failed", "--json")
-    assert "1 segments will be tried again" in again.err
+    assert "1 segment will be tried again" in again.err
     assert [(one["state"], one["attempts"]) for one in json.loads(again.out)][:1] == [("pending", 0)]
     served.answers[:] = [GOOD]
     assert run("consolidate", "-m", three).code == 0
@@ -184,7 +184,7 @@ def test_reconsolidate(run: Callable[..., Output], served: LoopbackServer, three
     """Encoding again takes another model's records once all are there."""
     run("consolidate", "-m", three, "--flush")
     again = ("reconsolidate", "-m", three, "--model", "newer")
-    assert "1 segments are left" in run(*again, "--max-segments", "2").err
+    assert "1 segment left" in run(*again, "--max-segments", "2").err
     done = run(*again, "--json")
     assert (done.code, json.loads(done.out)["encoded"]) == (0, 1)
     shown = json.loads(run("status", "-m", three, "--json").out)
@@ -224,7 +224,7 @@ def test_interrupted(tmp_path: Path, workers: str) -> None:
     with open_memory(path) as memory:
         for session in range(9):
             say(memory, FACTS[0], session_id=f"s{session}")
-    with serve(*[GOOD] * 2, *[Answer(seconds=4)] * 7) as server:
+    with serve(*[GOOD] * 2, *[Answer(seconds=60)] * 7) as server:
         command = start_command(path, server, "consolidate", "--flush", "--workers", workers)
         give_up = time.monotonic() + PATIENCE
         while len(server.asked) < 2 + int(workers):
@@ -233,7 +233,7 @@ def test_interrupted(tmp_path: Path, workers: str) -> None:
         started = time.monotonic()
         command.send_signal(signal.SIGINT)
         _, err = command.communicate(timeout=PATIENCE)
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 30
         assert command.returncode == INTERRUPTED
         assert "Segments: 0 open, 7 pending, 2 encoded, 0 failed; 114 tokens spent" in err
         assert "Traceback" not in err

@@ -149,7 +149,7 @@ def test_budget_stops_it(eager: Memory) -> None:
     say(eager, *FACTS)
     report = eager.consolidate(limits=most(budget_tokens=2 * (INPUT_TOKENS + OUTPUT_TOKENS)), flush=True)
     assert report.encoded == 2
-    assert report.stopped == "the budget of 220 tokens is spent; 2 segments are left: run it again"
+    assert report.stopped == "the budget of 220 tokens is spent; 2 segments left: run it again"
     assert states(eager) == (0, 2, 2, 0)
     assert eager.consolidate().stopped == ""
     assert told(eager) == list(FACTS)
@@ -160,7 +160,7 @@ def test_most_segments(eager: Memory) -> None:
     say(eager, *FACTS)
     report = eager.consolidate(limits=most(3), flush=True)
     assert (report.encoded, report.turns.pending) == (3, 1)
-    assert "the limit of 3 segments is reached; 1 segments are left" in report.stopped
+    assert "the limit of 3 segments is reached; 1 segment left" in report.stopped
     assert eager.consolidate(limits=most(1)).stopped == ""
 
 
@@ -416,7 +416,7 @@ def test_reconsolidate(tmp_path: Path) -> None:
     newer = Scribe(name="newer", signs=True)
     with open_eager(path, newer) as memory:
         report = memory.reconsolidate(limits=most(3))
-        assert "1 segments are left" in report.stopped
+        assert "1 segment left" in report.stopped
         assert (report.encoded, report.turns.pending) == (3, 1)
         assert list(memory.records.records()) == before
     with open_eager(path, newer) as memory:

@@ -169,7 +169,7 @@ def test_a_killed_workers_segment(tmp_path: Path) -> None:
     with open_signing(path) as memory:
         report = memory.consolidate()
         if report.encoded == 0:  # unless this machine was too busy to be there in time
-            assert report.stopped == "1 segments are with another worker; 2 segments are left: run it again"
+            assert report.stopped == "another worker has 1 segment; 2 segments left: run it again"
         time.sleep(SHORT_LEASE.lease_seconds)
         memory.consolidate()
         assert states(memory) == (0, 0, 2, 0)

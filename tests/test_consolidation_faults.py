@@ -74,7 +74,7 @@ def test_rate_limit(path: Path) -> None:
         report = memory.consolidate(flush=True)
         assert (report.encoded, report.failed, len(server.asked)) == (0, 1, 1)
         assert "429" in report.stopped
-        assert "6 segments are left" in report.stopped
+        assert "6 segments left" in report.stopped
         assert report.retry_at is not None
         assert timedelta(minutes=4) < report.retry_at - datetime.now(UTC) < timedelta(minutes=6)
         assert states(memory) == (0, 6, 0, 0)
@@ -102,7 +102,7 @@ def test_failing_provider(path: Path, trouble: Answer) -> None:
         say(memory, FACTS[1], session_id="tuesday")
         for attempt in (1, 2):
             report = memory.consolidate(flush=True)
-            assert (report.encoded, report.failed, "2 segments are left" in report.stopped) == (0, 1, True)
+            assert (report.encoded, report.failed, "2 segments left" in report.stopped) == (0, 1, True)
             assert (states(memory), only_segment(memory).attempts) == ((0, 2, 0, 0), attempt)
         assert memory.consolidate().failed == 1
         assert states(memory) == (0, 1, 0, 1)
@@ -124,7 +124,7 @@ def test_refused_connection(path: Path) -> None:
         for _ in range(4):
             report = memory.consolidate(flush=True)
             assert (report.failed, report.usage) == (1, ())
-        assert "3 segments are left" in report.stopped
+        assert "3 segments left" in report.stopped
         assert (states(memory), memory.segments.segments()[0].attempts) == ((0, 3, 0, 0), 0)
 
 
@@ -150,7 +150,7 @@ def test_a_pause_keeps_a_session_in_order(path: Path) -> None:
         say(memory, FACTS[0], session_id="tuesday")
         report = memory.consolidate(flush=True)
         assert (report.encoded, report.failed) == (1, 1)
-        assert report.stopped == "some wait for another try; 3 segments are left: run it again"
+        assert report.stopped == "some wait for another try; 3 segments left: run it again"
         assert report.retry_at is None  # the provider is well
         assert [segment.state for segment in memory.segments.segments()] == [*["pending"] * 3, "encoded"]
 

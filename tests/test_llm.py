@@ -519,7 +519,7 @@ def test_closing_stops_a_request(waits: list[float]) -> None:
         except ModelError as error:
             caught.append(error)
 
-    with serve(Answer(content=LISBON, seconds=1.5)) as server:
+    with serve(Answer(content=LISBON, seconds=60)) as server:
         model = connect(server, waits)
         worker = threading.Thread(target=work, args=(model,))
         worker.start()
@@ -528,7 +528,7 @@ def test_closing_stops_a_request(waits: list[float]) -> None:
         started = time.perf_counter()
         model.close()
         worker.join()
-        assert time.perf_counter() - started < 1.2
+        assert time.perf_counter() - started < 30
     assert isinstance(caught[0], ModelUnavailableError)
     with pytest.raises(ModelUnavailableError, match="closed"):
         model.complete(REQUEST, City)

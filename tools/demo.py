@@ -12,11 +12,7 @@ SAMPLE = Path("src/scrubjay/sample/conversation.json")
 MEMORY = Path("memories/sample.jay")
 QUESTIONS = (
     ("How did the missing dachshund really get into the cellar?", "--max-tokens", "260", "--explain"),
-    (
-        "How much more does the flat they moved into cost than the one with the fig tree?",
-        "--max-tokens",
-        "300",
-    ),
+    ("What did Dr Pahor and Dr Vidmar each do in the end, and to whom?", "--max-tokens", "300"),
     ("How long did you tell me to leave the herbarium in the freezer?", "--max-tokens", "300"),
     ("外婆摔断的到底是哪只手腕？", "--max-tokens", "200"),
 )
@@ -41,7 +37,7 @@ def main() -> None:
     print(f"\nThe memory is {MEMORY}. Ask it yourself:\n  {SHELL_LINE}")
 
 
-SHELL_LINE = f'.venv/bin/scrubjay ask "What may Miso not eat?" --memory {MEMORY} --explain'
+SHELL_LINE = f'.venv/bin/scrubjay ask "What is Miso allergic to?" --memory {MEMORY} --explain'
 
 if __name__ == "__main__":
     main()

@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from scrubjay.counting import number_of
 from scrubjay.datatypes import (
     ConsolidationPlan,
     ConsolidationReport,
@@ -96,7 +97,9 @@ def reconsolidate(
     lost = adopt_encoding(path, encoding)
     if not lost:
         return report
-    words = f"{lost} segments that have records failed in the new encoding, so the old one stays: retry them"
+    words = (
+        f"{number_of(lost, 'segment')} with records failed in the new encoding, so the old one stays: retry"
+    )
     return replace(report, stopped=report.stopped or words)
 
 
@@ -237,10 +240,10 @@ class Consolidation:
         if self._stop.is_set():
             reason = "the memory was closed"
         elif progress.leased:
-            reason = f"{progress.leased} segments are with another worker"
+            reason = f"another worker has {number_of(progress.leased, 'segment')}"
         else:
             reason = "some wait for another try"
-        return f"{self._stopped or reason}; {pending} segments are left: run it again"
+        return f"{self._stopped or reason}; {number_of(pending, 'segment')} left: run it again"
 
     def _work(self) -> None:
         owner = f"{os.getpid()}-{uuid.uuid4().hex}"
@@ -281,7 +284,9 @@ class Consolidation:
         limits, usage = self._limits, self._usage
         spent = 0 if usage is None else usage.input_tokens + usage.output_tokens
         if limits.most_segments is not None and self._taken >= limits.most_segments:
-            self._stopped = self._stopped or f"the limit of {limits.most_segments} segments is reached"
+            self._stopped = (
+                self._stopped or f"the limit of {number_of(limits.most_segments, 'segment')} is reached"
+            )
         elif limits.budget_tokens is not None and spent >= limits.budget_tokens:
             self._stopped = self._stopped or f"the budget of {limits.budget_tokens} tokens is spent"
         else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from scrubjay.counting import number_of
 from scrubjay.datatypes import Record, RecordTime, RecordType, Stance
 from scrubjay.encoder_reply import RecordItem
 from scrubjay.iso_dates import read_iso
@@ -68,7 +69,7 @@ def read_items(items: Sequence[JsonValue], shown: Shown) -> tuple[list[Record], 
             records.append(record)
     if (over := len(items) - shown.settings.most_records) > 0:
         dropped.append(
-            f"{over} records more than the {shown.settings.most_records} that are read of one reply"
+            f"{number_of(over, 'record')} more than the {shown.settings.most_records} that are read of one reply"
         )
     return records, dropped
 

@@ -42,6 +42,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrubjay.counting import number_of
+
 if TYPE_CHECKING:
     from scrubjay.datatypes import Usage
 
@@ -176,7 +178,7 @@ class EncodingUnfinishedError(StoreError):
 
     def __init__(self, *, pending: int | None) -> None:
         self.pending = pending  # None where there is no new encoding
-        found = "was not begun" if pending is None else f"has {pending} segments to do"
+        found = "was not begun" if pending is None else f"has {number_of(pending, 'segment')} to do"
         super().__init__(f"the new encoding {found}: run `scrubjay reconsolidate`")
 
 

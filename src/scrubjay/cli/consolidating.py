@@ -12,6 +12,7 @@ import typer
 from scrubjay.cli import output
 from scrubjay.cli.options import AsJson, MemoryAddress, MemoryUser
 from scrubjay.cli.reading import open_for_reading
+from scrubjay.counting import number_of
 from scrubjay.datatypes import NodeKey, NodeKind, RecordType, SegmentState
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def print_plan(plan: ConsolidationPlan, *, as_json: bool) -> None:
         output.print_json(plan_document(plan))
         return
     output.print_text(
-        f"{plan.segments:,} segments to encode: {plan.calls:,} calls, about {plan.input_tokens:,} tokens in and "
+        f"{number_of(plan.segments, 'segment')} to encode: {number_of(plan.calls, 'call')}, about {plan.input_tokens:,} tokens in and "
         f"{plan.output_tokens:,} out"
     )
 
@@ -132,7 +133,7 @@ def print_report(report: ConsolidationReport, *, as_json: bool) -> None:
         output.print_json(consolidation_document(report))
     else:
         output.print_text(
-            f"{report.encoded:,} segments encoded: {report.records:,} new records, {report.repeated:,} said before, "
+            f"{number_of(report.encoded, 'segment')} encoded: {number_of(report.records, 'new record')}, {report.repeated:,} said before, "
             f"{report.dropped:,} left out"
         )
         for usage in report.usage:
@@ -141,7 +142,7 @@ def print_report(report: ConsolidationReport, *, as_json: bool) -> None:
     if report.stopped:
         output.print_note(f"Stopped: {report.stopped}")
     if report.failed:
-        output.print_note(f"{report.failed} attempts failed: see `scrubjay segments`")
+        output.print_note(f"{number_of(report.failed, 'attempt')} failed: see `scrubjay segments`")
         raise typer.Exit(1)
 
 
@@ -256,7 +257,7 @@ def segments(
         else open_for_reading(memory, user) as opened
     ):
         if retry_failed:
-            output.print_note(f"{opened.segments.retry_failed()} segments will be tried again")
+            output.print_note(f"{number_of(opened.segments.retry_failed(), 'segment')} will be tried again")
         found = opened.segments.segments(session_id=session, state=state)
     if as_json:
         output.print_json([segment_document(segment) for segment in found])

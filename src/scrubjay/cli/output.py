@@ -6,8 +6,11 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from scrubjay.counting import number_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from rich.console import Console, RenderableType
 
@@ -84,7 +87,12 @@ def spoken(turn: Turn) -> str:
 
 
 def when(turn: Turn) -> str:
-    return "" if turn.said_at is None else f"{turn.said_at:%Y-%m-%d %H:%M %Z}"
+    return minute(turn.said_at)
+
+
+def minute(moment: datetime | None) -> str:
+    """Give a time to the minute, with its zone; in a narrow table it breaks between date and time only."""
+    return "" if moment is None else moment.isoformat(" ", "minutes")
 
 
 def print_evidence(evidence: Evidence, *, explain: bool) -> None:
@@ -101,7 +109,7 @@ def print_evidence(evidence: Evidence, *, explain: bool) -> None:
             )
         print_table(
             f"Why: {evidence.question}",
-            ("#", "turn", "said", "why", ">probability", ">lexical", ">dense", ">tokens"),
+            ("#", "turn", "said", "why", ">lexical", ">dense", ">tokens"),
             [explained(link) for link in evidence.links],
         )
         if evidence.time_range is not None:
@@ -109,10 +117,10 @@ def print_evidence(evidence: Evidence, *, explain: bool) -> None:
                 f"“{evidence.time_range.text}” understood as {evidence.time_range.start} to {evidence.time_range.end}"
             )
     spent = sum(stage.milliseconds for stage in evidence.trace)
-    records = f"{len(evidence.records)} records, " if evidence.records else ""
+    records = f"{number_of(len(evidence.records), 'record')}, " if evidence.records else ""
     stages = ", ".join(f"{stage.name} {stage.milliseconds:.1f}" for stage in evidence.trace)
     print_note(
-        f"{records}{len(evidence.links)} turns, {evidence.tokens} of {evidence.max_tokens} tokens, {spent:.1f} ms ({stages})"
+        f"{records}{number_of(len(evidence.links), 'turn')}, {evidence.tokens} of {evidence.max_tokens} tokens, {spent:.1f} ms ({stages})"
     )
     for stage in evidence.trace:
         if stage.fallback:
@@ -139,7 +147,7 @@ def print_answer(answer: Answer, *, explain: bool) -> None:
         print_note("The answer was cut short: the model met its output limit.")
     for usage in answer.usage:
         tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
-        print_note(f"{usage.stage}: {usage.calls} calls, {tokens}, {usage.model}")
+        print_note(f"{usage.stage}: {number_of(usage.calls, 'call')}, {tokens}, {usage.model}")
     if explain:
         print_evidence(evidence, explain=True)
 
@@ -165,7 +173,6 @@ def explained(link: Link) -> tuple[str, ...]:
         link.turn.turn_id,
         when(link.turn),
         link.reason,
-        f"{link.probability:.3f}",
         channel("lexical"),
         channel("dense"),
         str(link.tokens),
@@ -194,8 +201,8 @@ def print_sessions(sessions: Sequence[Session]) -> None:
             (
                 session.session_id,
                 str(session.turns),
-                "" if session.first_said_at is None else f"{session.first_said_at:%Y-%m-%d %H:%M %Z}",
-                "" if session.last_said_at is None else f"{session.last_said_at:%Y-%m-%d %H:%M %Z}",
+                minute(session.first_said_at),
+                minute(session.last_said_at),
                 ", ".join(session.speakers),
             )
             for session in sessions
@@ -230,7 +237,7 @@ def counted(counts: StateCounts) -> str:
 
 
 def spent(usage: Usage) -> str:
-    return f"{usage.calls:,} calls, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    return f"{number_of(usage.calls, 'call')}, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
 
 
 def print_segments(segments: Sequence[Segment], *, title: str = "") -> None:

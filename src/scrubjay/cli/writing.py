@@ -12,6 +12,7 @@ import typer
 
 from scrubjay.cli import output
 from scrubjay.cli.options import AsJson, MemoryAddress, MemoryUser, overruled, read_moment
+from scrubjay.counting import number_of
 from scrubjay.errors import InputError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def export(
         if to is None:
             opened.export(sys.stdout)
         else:
-            output.print_note(f"{opened.export(to)} turns written to {to}")
+            output.print_note(f"{number_of(opened.export(to), 'turn')} written to {to}")
 
 
 def forget(  # noqa: PLR0913 -- a command's options are its parameters
@@ -156,7 +157,7 @@ def reembed(
 
     with Memory(memory, user_id=user, create=False) as opened, progress("passages") as advance:
         count = opened.reembed(embedder, advance=advance)
-    output.print_note(f"{count} passages now have vectors of {embedder}")
+    output.print_note(f"{number_of(count, 'passage')} now with vectors of {embedder}")
 
 
 def doctor(
