@@ -35,7 +35,7 @@ from scrubjay.settings import Settings
 from scrubjay.store.opening import Opening, open_stores
 from scrubjay.trace import Trace, ignore_progress
 from scrubjay.transfer import read_file, write_file
-from scrubjay.turns import TurnLike, join_reports, read_batches, read_turns, require_id, require_one_filter
+from scrubjay.turns import TurnLike, join_reports, read_batches, read_session, require_one_filter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -113,11 +113,10 @@ class Memory:
         Adding a turn again, by its id or its index, changes nothing. `said_at` is the time of turns that have
         none. Raise TurnError or TurnConflictError, with nothing stored.
         """
-        require_id(session_id, "session_id")
-        return self._append([(session_id, turn) for turn in read_turns(turns, said_at=said_at)])
+        return self._append(read_session(session_id, turns, said_at=said_at))
 
     def add_many(
-        self, turns: Iterable[tuple[str, NewTurn]], *, advance: Callable[[int], None] = ignore_progress
+        self, turns: Iterable[tuple[str, TurnLike]], *, advance: Callable[[int], None] = ignore_progress
     ) -> AddReport:
         """Store turns, each with its session's id, a transaction a batch; tell `advance` how many are stored by then."""
         reports: list[AddReport] = []

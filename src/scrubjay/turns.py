@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TurnLike = NewTurn | Mapping[str, object]
 
+PAIR = 2
+SHOWN = 80  # characters of what was found
 HIGHEST_INDEX = 1_000_000_000  # of a turn in its session; indexes keep places in 32 bits
 
 FIELD_OF_KEY = {
@@ -37,25 +39,60 @@ FIELD_OF_KEY = {
 """The keys a mapping may have, OpenAI's message keys among them → our field."""
 
 
-def read_turns(given: TurnLike | Iterable[TurnLike], *, said_at: datetime | None = None) -> list[NewTurn]:
+def read_turns(
+    given: TurnLike | Iterable[TurnLike], *, said_at: datetime | None = None, first: int = 0
+) -> list[NewTurn]:
     """Check turns given as NewTurn or as mappings; `said_at` is the time of those that have none.
 
-    Raise TurnError naming the first that can't be stored, what was found and what to do.
+    Raise TurnError naming the first that can't be stored, counted from `first`, what was found and what to do.
     """
     several = [given] if isinstance(given, NewTurn | Mapping) else given
     if isinstance(several, str) or not isinstance(several, Iterable):
         raise TurnError(
-            f"expected turns such as {{'role': 'user', 'content': '…'}}, found {type(several).__name__}: "
+            f"turn {first}: expected turns such as {{'role': 'user', 'content': '…'}}, found {type(several).__name__}: "
             "say who spoke with role= 'user', 'assistant', 'system' or 'tool'"
         )
     turns = []
-    for place, item in enumerate(several):
-        turn = item if isinstance(item, NewTurn) else turn_of_mapping(item, place)
+    for place, item in enumerate(several, start=first):
+        turn = complete_turn(item, place) if isinstance(item, NewTurn) else turn_of_mapping(item, place)
         if turn.said_at is None and said_at is not None:
             turn = replace(turn, said_at=said_at)
         require_valid(turn, place)
         turns.append(turn)
     return turns
+
+
+def read_session(
+    session_id: str, turns: TurnLike | Iterable[TurnLike], *, said_at: datetime | None = None
+) -> list[tuple[str, NewTurn]]:
+    """Check the turns of a session and its id."""
+    require_id(session_id, "session_id")
+    return [(session_id, turn) for turn in read_turns(turns, said_at=said_at)]
+
+
+def read_pairs(given: Iterable[tuple[str, TurnLike]]) -> Iterator[tuple[str, NewTurn]]:
+    """Check turns given each with its session's id, as they come; raise TurnError for the first that can't be stored."""
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise TurnError(
+            f"expected pairs of a session's id and a turn, found {type(given).__name__}: "
+            "give [('monday', {'role': 'user', 'content': '…'}), …], or use add for one session"
+        )
+    for place, pair in enumerate(given):
+        if not isinstance(pair, tuple | list) or len(pair) != PAIR:
+            raise TurnError(
+                f"turn {place}: expected a pair of a session's id and a turn, found {shorten(pair)}: "
+                "give ('monday', {'role': 'user', 'content': '…'})"
+            )
+        session_id, turn = pair
+        require_id(session_id, f"turn {place}: session_id")
+        yield from ((session_id, checked) for checked in read_turns(turn, first=place))
+
+
+def complete_turn(given: NewTurn, place: int) -> NewTurn:
+    """Read what a NewTurn was given as text, as a mapping's fields are."""
+    if isinstance(given.role, Role) and (given.said_at is None or isinstance(given.said_at, datetime)):
+        return given
+    return replace(given, role=read_role(given.role, place), said_at=read_time(given.said_at, place))
 
 
 def turn_of_mapping(given: object, place: int) -> NewTurn:
@@ -81,6 +118,11 @@ def turn_of_mapping(given: object, place: int) -> NewTurn:
     return NewTurn(**fields)  # type: ignore[arg-type]  # require_valid checks the types next
 
 
+def shorten(given: object) -> str:
+    shown = repr(given)
+    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
+
+
 def read_role(given: object, place: int) -> Role:
     try:
         return Role(str(given))
@@ -104,10 +146,10 @@ def read_time(given: object, place: int) -> datetime | None:
 
 def require_valid(turn: NewTurn, place: int) -> None:
     where = f"turn {place}"
-    if not isinstance(turn.role, Role):
-        read_role(turn.role, place)
     if not isinstance(turn.text, str):
-        raise TurnError(f"{where}: text: expected text, found {type(turn.text).__name__}")
+        raise TurnError(
+            f"{where}: text: expected text, found {type(turn.text).__name__}: give what was said as one string"
+        )
     if not turn.text and not turn.caption:
         raise TurnError(f"{where}: the text is empty: leave the turn out, or give a caption for an image")
     for name, value in (("speaker", turn.speaker), ("caption", turn.caption)):
@@ -180,12 +222,11 @@ def require_one_filter(
         raise InputError(f"before={before.isoformat()} has no time zone: give an aware datetime")
 
 
-def read_batches(turns: Iterable[tuple[str, NewTurn]], *, size: int) -> Iterator[list[tuple[str, NewTurn]]]:
+def read_batches(turns: Iterable[tuple[str, TurnLike]], *, size: int) -> Iterator[list[tuple[str, NewTurn]]]:
     """Check turns, each with its session's id, and give so many at a time; the last may be fewer, or none."""
     batch: list[tuple[str, NewTurn]] = []
-    for session_id, turn in turns:
-        require_id(session_id, "session_id")
-        batch += ((session_id, checked) for checked in read_turns(turn))
+    for pair in read_pairs(turns):
+        batch.append(pair)
         if len(batch) == size:
             yield batch
             batch = []

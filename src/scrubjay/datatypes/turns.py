@@ -33,7 +33,7 @@ class NewTurn:
     """A turn as the caller gives it; `index` and `turn_id` make adding it again a no-op."""
 
     role: Role
-    text: str
+    text: str = ""  # what was said; empty only beside a caption
     speaker: str | None = None
     said_at: datetime | None = None  # aware; None where it isn't known
     caption: str | None = None  # what an image sent with the turn shows
