@@ -25,6 +25,7 @@ from scrubjay.bench.abstention import (
 )
 from scrubjay.bench.datasets import load_dataset
 from scrubjay.bench.judged import fill_corpus
+from scrubjay.bench.tried_signals import read_values
 from scrubjay.confidence import ConfidenceSignals, as_log_odds, read_signals
 from scrubjay.embed import load_embedder
 from scrubjay.question import read_question
@@ -156,6 +157,8 @@ def test_questions_without_an_answer_are_made_of_those_with_one() -> None:
     assert sum(case.origin is Origin.REMOVED for case in cases) == 6
     assert not [case for case in cases if case.answerable and case.origin is not Origin.NATURAL]
     assert {case.signals.names for case in cases if case.origin is Origin.SWAPPED} <= {1.0}
+    assert len({tuple(case.tried) for case in cases}) == 1
+    assert all(np.isfinite(list(case.tried.values())).all() for case in cases)
 
 
 def test_without_evidence_and_swapped() -> None:
@@ -170,3 +173,28 @@ def test_without_evidence_and_swapped() -> None:
     assert swapped.question == "What did Kai's cat eat? Kai knows."
     assert swap_speakers(replace(question, question="Did Nora see Kai?"), corpus) == []
     assert swap_speakers(replace(question, question="Who is Noralie?"), corpus) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "name"),
+    [
+        ("How much did the boat cost?", 1.0, 0.0),
+        ("What is the boat called?", 0.0, 1.0),
+        ("Wie viel kostet das Boot, and what is it called?", 1.0, 1.0),
+        ("Who owns the boat?", 0.0, 0.0),
+    ],
+)
+def test_what_is_asked_for_is_looked_for_beside_the_words(text: str, number: float, name: float) -> None:
+    """A number or a name is missed where what fits the question has none, and only where one is asked."""
+    question = read_question(text, vector=np.zeros(DIMENSION, np.float32), speakers=())
+    idf = [1.0] * len(question.terms)
+    held = read_values(
+        question, ["my boat is Marietje and cost me 900. das Boot kostet 900, sagt Piet."], idf
+    )
+    bare = read_values(question, ["the boat cost a lot, das boot kostet viel", "Nora has 3 cats."], idf)
+    asked = (bare["a number is asked"], bare["a name is asked"])
+    assert asked == (number, name)
+    for kind, is_asked in (("number", number), ("name", name)):
+        missing = f"a {kind} is asked, and what fits has none"
+        assert held[missing] == 0
+        assert (bare[missing] > 0) == bool(is_asked)

@@ -343,12 +343,12 @@ class ConfidenceSettings:
     """Whether a question can be answered, without a model; fitted by tools/fit_abstention.py (docs/answers.md)."""
 
     promise: float = 0.17  # weight of the log-odds that the best turn is evidence, had it no rivals
-    others: float = -0.35  # and of the best turn of others than the question names
-    names: float = -1.33  # the question names somebody
-    asks: float = -0.67  # and what fits best of what they said is a question
-    bias: float = 0.89
+    others: float = -0.33  # and of the best turn of others than the question names
+    names: float = -1.20  # the question names somebody
+    asks: float = -0.88  # and what fits best of what they said is a question
+    bias: float = 0.86
     least_log_odds: float = -7.0  # of a turn
-    answerable_from: float = 0.66  # probability; below it, evidence counts as not answering
+    answerable_from: float = 0.64  # probability; below it, evidence counts as not answering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

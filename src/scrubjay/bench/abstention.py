@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scrubjay.bench.judged import fill_corpus, find_for
+from scrubjay.bench.tried_signals import read_tried_signals
 from scrubjay.confidence import measure_confidence, read_signals
 from scrubjay.datatypes import ROLES, Role
 
@@ -52,6 +53,7 @@ class AbstentionCase:
     signals: ConfidenceSignals
     confidence: float
     best: float  # relevance of the most relevant turn, which is what one would look at first
+    tried: Mapping[str, float]  # signals that confidence doesn't use, where questions are made
 
 
 def collect_cases(
@@ -59,17 +61,17 @@ def collect_cases(
 ) -> Iterator[AbstentionCase]:
     """Put every question to its memory; with `made`, also the questions without an answer that are made of it."""
     for sample in dataset.samples:
-        corpus = fill_corpus(sample, embedder=embedder, settings=settings)[0]
+        whole = fill_corpus(sample, embedder=embedder, settings=settings)
+        said = {turn.turn_id: turn.text for session in sample.conversation.sessions for turn in session.turns}
         for question in sample.questions:
-            origins = [(Origin.NATURAL, question, corpus)]
+            origins = [(Origin.NATURAL, question, whole)]
             if made and not question.unanswerable:
-                origins += [(Origin.SWAPPED, other, corpus) for other in swap_speakers(question, corpus)]
+                origins += [(Origin.SWAPPED, other, whole) for other in swap_speakers(question, whole[0])]
             if made and question.evidence:
-                rest = fill_corpus(without_evidence(sample, question), embedder=embedder, settings=settings)[
-                    0
-                ]
-                origins.append((Origin.REMOVED, question, rest))
-            for origin, asked, memory in origins:
+                rest = without_evidence(sample, question)
+                filled = fill_corpus(rest, embedder=embedder, settings=settings)
+                origins.append((Origin.REMOVED, question, filled))
+            for origin, asked, (memory, turn_ids) in origins:
                 found = find_for(asked, memory, embedder=embedder, settings=settings)
                 scored = (found.question, memory.turns, found.scores)
                 yield AbstentionCase(
@@ -81,6 +83,7 @@ def collect_cases(
                     signals=read_signals(*scored, least=settings.confidence.least_log_odds),
                     confidence=measure_confidence(*scored, settings.confidence),
                     best=float(found.scores.relevance.max(initial=0)),
+                    tried=read_tried_signals(found, [said[turn_id] for turn_id in turn_ids]) if made else {},
                 )
 
 
