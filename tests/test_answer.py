@@ -20,7 +20,14 @@ from scrubjay import Memory, Settings
 from scrubjay.answer import AnswerTask, build_request, cited_numbers
 from scrubjay.cli import main
 from scrubjay.datatypes import Usage
-from scrubjay.errors import ModelReplyError, ModelUnavailableError, SettingsError
+from scrubjay.errors import (
+    ModelClosedError,
+    ModelReplyError,
+    ModelUnavailableError,
+    SettingsError,
+    StoreClosedError,
+    after_spending,
+)
 from scrubjay.settings import AnswerSettings, ChatSettings, PlanSettings
 
 if TYPE_CHECKING:
@@ -113,6 +120,38 @@ def test_a_failed_plan_does_not_fail_the_answer(tmp_path: Path) -> None:
     assert [(usage.stage, usage.calls) for usage in answer.usage] == [("plan", 2), ("answer", 1)]
     assert "no usable reply" in "".join(stage.fallback for stage in answer.evidence.trace)
     assert answer.citations
+
+
+def test_what_a_plan_cost_is_told_where_the_answer_fails(tmp_path: Path) -> None:
+    """The error tells what was spent: the plan, and the answer's own calls; whole and streamed."""
+    path = remembering(tmp_path / "m.jay")
+    with (
+        scripted_model(PLAN, "", "", "") as (model, _),
+        Memory(path, embedder=EMBEDDER, model=model) as memory,
+        pytest.raises(ModelReplyError) as failed,
+    ):
+        memory.answer(BASSOON, strategy="planned", now=NOW)
+    plan, answer = failed.value.spent
+    assert (plan.stage, plan.input_tokens, answer) == ("plan", INPUT_TOKENS, failed.value.usage)
+    with scripted_model(PLAN) as (model, _), Memory(path, embedder=EMBEDDER, model=model) as memory:
+        stream = memory.answer_stream(BASSOON, strategy="planned", now=NOW)
+        model.close()
+        with pytest.raises(ModelClosedError) as broken:
+            list(stream)
+    assert broken.value.spent == stream.evidence.usage == (plan,)
+
+
+def test_what_was_spent_is_told_once_and_in_order() -> None:
+    """Each stage that an error passes puts its own cost before it; other errors have none of their own."""
+    plan, encoding, call = (
+        Usage(stage=stage, model="m", calls=1, input_tokens=1, output_tokens=1)
+        for stage in ("plan", "encode", "answer")
+    )
+    for error, own in ((ModelReplyError("no", usage=call), (call,)), (StoreClosedError("closed"), ())):
+        with pytest.raises(type(error)) as failed, after_spending((plan,)), after_spending((encoding,)):
+            raise error
+        assert failed.value.spent == (plan, encoding, *own)
+    assert StoreClosedError("closed").spent == ()
 
 
 def test_nothing_found_costs_nothing() -> None:

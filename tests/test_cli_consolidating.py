@@ -100,6 +100,17 @@ def test_dry_run(run: Callable[..., Output], three: Path) -> None:
     assert three.read_bytes() == before
 
 
+def test_dry_run_of_making_anew(run: Callable[..., Output], three: Path) -> None:
+    """Making all records anew is reckoned too, with no model and no byte changed."""
+    before = three.read_bytes()
+    done = run("reconsolidate", "-m", three, "--dry-run")
+    assert (done.code, done.out.startswith("0 segments to encode: 0 calls")) == (0, True)
+    other = ("--model", "other", "--base-url", "http://127.0.0.1:1/v1")
+    plan = json.loads(run("reconsolidate", "-m", three, "--dry-run", *other, "--json").out)
+    assert plan == {"segments": 0, "calls": 0, "input_tokens": 0, "output_tokens": 0}
+    assert three.read_bytes() == before
+
+
 def test_no_model(run: Callable[..., Output], three: Path) -> None:
     """With no model configured it says what to set and exits with 2; all other commands go on working."""
     for command in ("consolidate", "reconsolidate"):

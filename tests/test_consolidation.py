@@ -431,6 +431,31 @@ def test_reconsolidate(tmp_path: Path) -> None:
         assert len(told(memory)) == 5
 
 
+def test_reconsolidate_is_reckoned_beforehand(tmp_path: Path) -> None:
+    """A plan for encoding again writes and asks nothing: all segments, or what is left of a run that would go on."""
+    path = tmp_path / "m.jay"
+    with open_eager(path, Scribe()) as memory:
+        say(memory, *FACTS)
+        first = memory.plan_consolidation(flush=True)
+        assert memory.plan_reconsolidation().calls == 0
+        memory.consolidate(flush=True)
+        before = all_bytes(tmp_path)
+        assert memory.plan_reconsolidation() == first
+        assert all_bytes(tmp_path) == before
+    newer = Scribe(name="newer")
+    with open_eager(path, newer) as memory:
+        memory.reconsolidate(limits=most(3))
+        rest = memory.plan_reconsolidation()
+        assert (rest.segments, rest.calls) == (1, 1)
+    with Memory(path) as memory:  # with no model, that run is taken to go on
+        assert memory.plan_reconsolidation() == rest
+    with open_eager(path, Scribe(name="newest")) as memory:
+        assert memory.plan_reconsolidation() == first
+    with open_eager(path, newer) as memory:
+        assert memory.reconsolidate().encoded == rest.segments
+        assert memory.plan_reconsolidation() == first
+
+
 def test_reconsolidate_keeps_what_it_cannot_make_anew(tmp_path: Path) -> None:
     """Where a segment that has records fails in the new encoding, the old one stays until it is retried."""
     path = tmp_path / "m.jay"

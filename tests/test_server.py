@@ -227,6 +227,10 @@ def test_an_answer_that_fails(tmp_path: Path) -> None:
         add_spoken(client)
         answer = client.post(user_path("mira", "/answer"), json={"question": "Who held the ladder?"})
         assert (answer.status_code, answer.json()["code"]) == (502, "model_reply")
+        (spent,) = answer.json()["usage"]
+        assert (spent["stage"], spent["calls"] > 0) == ("answer", True)
+        counted = f'scrubjay_model_tokens_total{{direction="input",stage="answer"}} {spent["input_tokens"]}'
+        assert counted in client.get("/metrics").text
         model.close()
         answer = client.post(
             user_path("mira", "/answer"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from scrubjay.asking import quote_evidence, render_moment, render_question, render_recent
 from scrubjay.documents import usage_document
-from scrubjay.errors import ModelReplyError
+from scrubjay.errors import ModelReplyError, after_spending
 from scrubjay.llm import ChatRequest
 from scrubjay.llm.replies import THINKING_OPENS, without_thinking
 from scrubjay.prompts import load_prompt
@@ -86,12 +86,13 @@ class AnswerTask:
 
 
 def answer_question(task: AnswerTask) -> Answer:
-    """Answer with one call, or none where there is no evidence; raise what the model raises."""
+    """Answer with one call, or none where there is no evidence; raise what the model raises, with what the plan cost."""
     if not task.evidence.text:
         return find_nothing(task.evidence)
-    completion = task.model.complete(build_request(task), str)
-    if completion.value is None:
-        raise ModelReplyError(f"{task.model.name}: {TOO_LONG}", usage=completion.usage)
+    with after_spending(task.evidence.usage):
+        completion = task.model.complete(build_request(task), str)
+        if completion.value is None:
+            raise ModelReplyError(f"{task.model.name}: {TOO_LONG}", usage=completion.usage)
     return read_answer(completion, task.evidence)
 
 
@@ -107,7 +108,8 @@ class AnswerStream:
         return self._pieces
 
     def _write(self, task: AnswerTask) -> Iterator[str]:
-        completion = yield from hold_back(task.model.stream(build_request(task)))
+        with after_spending(task.evidence.usage):
+            completion = yield from hold_back(task.model.stream(build_request(task)))
         self.answer = read_answer(completion, task.evidence)
 
 

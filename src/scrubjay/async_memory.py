@@ -164,6 +164,7 @@ class AsyncMemory:
     consolidate = stepwise(Memory.consolidate)
     reconsolidate = stepwise(Memory.reconsolidate)
     plan_consolidation = reading(Memory.plan_consolidation, long=True)
+    plan_reconsolidation = reading(Memory.plan_reconsolidation, long=True)
 
     # --- READ ---
 

@@ -18,15 +18,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from scrubjay.counting import number_of
-from scrubjay.datatypes import (
-    ConsolidationPlan,
-    ConsolidationReport,
-    EncodingState,
-    ReferenceContext,
-    SegmentState,
-)
-from scrubjay.embed import count_tokens
-from scrubjay.encode import build_request, encode_turns, prompt_version, split_oversized
+from scrubjay.datatypes import ConsolidationReport, EncodingState, SegmentState
+from scrubjay.encode import encode_turns, prompt_version
 from scrubjay.errors import (
     EncodingUnfinishedError,
     InputError,
@@ -42,7 +35,7 @@ from scrubjay.indexing import index_texts
 from scrubjay.leasing import renewed
 from scrubjay.llm import add_usage
 from scrubjay.organize import build_nodes
-from scrubjay.segmenting import close_segments, has_ended, segment_open_turns
+from scrubjay.segmenting import close_segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,15 +48,12 @@ if TYPE_CHECKING:
         EncodingRun,
         LeasedSegment,
         SessionEnds,
-        Turn,
         Usage,
         WritePath,
     )
     from scrubjay.llm import ChatModel
 
-NO_REFERENCE = ReferenceContext(note="", records=())
 WAIT_SECONDS = 0.02  # before looking again whether another worker's segment has freed the next
-CHARACTERS_PER_TOKEN = 4
 ITS_OWN_FAULT = frozenset({400, 413, 422})  # HTTP: about this request, not about who asks or for which model
 
 
@@ -125,40 +115,6 @@ def adopt_encoding(path: WritePath, encoding: EncodingRun) -> int:
         with suppress(EncodingUnfinishedError):  # another process went over, or closed a segment, just now
             path.records.switch_encoding()
     return len(lost)
-
-
-def plan_consolidation(path: WritePath, ends: SessionEnds) -> ConsolidationPlan:
-    """Reckon what encoding would take, with nothing written and nothing called."""
-    encoder = path.settings.encoder
-    groups = planned_groups(path, ends)
-    calls = given = made = 0
-    known_of: Counter[str] = Counter()  # tokens of what later segments of each session may refer to
-    for turns in groups:
-        session_id = turns[0].session_id
-        for batch in split_oversized(turns, encoder):
-            request = build_request(batch, reference=NO_REFERENCE, settings=encoder)
-            if request is None:
-                continue
-            system, spoken = count_tokens([request.system, request.user])
-            known = min(known_of[session_id], encoder.reference_characters // CHARACTERS_PER_TOKEN)
-            reply = round(spoken * encoder.output_share)
-            calls, given, made = calls + 1, given + system + spoken + known, made + reply
-            known_of[session_id] += round(spoken * encoder.reference_share)
-    return ConsolidationPlan(segments=len(groups), calls=calls, input_tokens=given, output_tokens=made)
-
-
-def planned_groups(path: WritePath, ends: SessionEnds) -> list[list[Turn]]:
-    """Give the turns of each segment that waits, or would once open turns are segmented."""
-    groups: list[list[Turn]] = []
-    for segment in path.segments.segments(state=SegmentState.PENDING):
-        stored = (path.turns.turn(turn_id) for turn_id in segment.turn_ids)
-        groups.append([turn for turn in stored if turn is not None])
-    for session_id in path.segments.sessions_with_open_turns():
-        opened = path.segments.open_turns(session_id)
-        turns = {turn.turn.turn_id: turn.turn for turn in opened.turns}
-        found = segment_open_turns(opened, path, flush=has_ended(opened, ends))
-        groups += [[turns[turn_id] for turn_id in segment.turn_ids] for segment in found.segments]
-    return [turns for turns in groups if turns]  # some may have been forgotten meanwhile
 
 
 class Consolidation:

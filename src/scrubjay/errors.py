@@ -40,16 +40,36 @@ ScrubJayError
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from scrubjay.counting import number_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from scrubjay.datatypes import Usage
 
 
 class ScrubJayError(Exception):
     """Base of every error ScrubJay raises on purpose."""
+
+    before: tuple[Usage, ...] = ()  # what calls for the same question cost before it failed
+
+    @property
+    def spent(self) -> tuple[Usage, ...]:
+        """What was spent all the same, by stage."""
+        return self.before
+
+
+@contextmanager
+def after_spending(usage: Sequence[Usage]) -> Iterator[None]:
+    """Have an error raised inside tell what was spent before it."""
+    try:
+        yield
+    except ScrubJayError as error:
+        error.before = (*usage, *error.before)
+        raise
 
 
 class InputError(ScrubJayError, ValueError):
@@ -204,6 +224,11 @@ class ModelError(ScrubJayError):
     def __init__(self, message: str, *, usage: Usage | None = None) -> None:
         self.usage = usage
         super().__init__(message)
+
+    @property
+    def spent(self) -> tuple[Usage, ...]:
+        """What was spent all the same, by stage: before, and by the call that failed."""
+        return (*self.before, *(() if self.usage is None else (self.usage,)))
 
 
 class ModelRateLimitError(ModelError):

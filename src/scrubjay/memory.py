@@ -24,7 +24,7 @@ from scrubjay.datatypes import (
     SessionEnds,
     WritePath,
 )
-from scrubjay.errors import EmbedderMismatchError, NotFoundError
+from scrubjay.errors import EmbedderMismatchError, NotFoundError, after_spending
 from scrubjay.indexing import prepare_turns
 from scrubjay.lance_vectors import open_vectors
 from scrubjay.planning import Planner
@@ -151,8 +151,7 @@ class Memory:
         """Segment open turns and have a model encode each segment into records (LycheeMemory V2, 3.2 to 3.4).
 
         `flush` closes the open segment of every session, `idle` of those that nothing was added to for so long.
-        May be interrupted, run again, and run in several processes at once. Raise SettingsError where no model is
-        configured, and ModelRejectedError where it refuses the request itself.
+        May be interrupted, run again, and in several processes at once. Raise SettingsError, ModelRejectedError.
         """
         from scrubjay.consolidation import consolidate
 
@@ -165,19 +164,22 @@ class Memory:
         limits: ConsolidationLimits = NO_LIMITS,
         advance: Callable[[int, int], None] = ignore_progress,
     ) -> ConsolidationReport:
-        """Encode all segments again, with the model and prompt of now; the old records serve until that is done.
-
-        An interrupted run goes on where it stopped.
-        """
+        """Encode all segments anew, going on where a run was broken off; the old records serve until that is done."""
         from scrubjay.consolidation import reconsolidate
 
         return reconsolidate(self.write_path(), self.model, limits=limits, advance=advance)
 
     def plan_consolidation(self, *, flush: bool = False, idle: timedelta | None = None) -> ConsolidationPlan:
         """Reckon the calls and tokens that `consolidate` would take; nothing is written or called."""
-        from scrubjay.consolidation import plan_consolidation
+        from scrubjay.reckoning import plan_consolidation
 
         return plan_consolidation(self.write_path(), SessionEnds(flush=flush, idle=idle))
+
+    def plan_reconsolidation(self) -> ConsolidationPlan:
+        """Reckon those that `reconsolidate` would take."""
+        from scrubjay.reckoning import plan_reconsolidation
+
+        return plan_reconsolidation(self.write_path(), self.model)
 
     def write_path(self) -> WritePath:
         return WritePath(
@@ -215,13 +217,13 @@ class Memory:
         if is_planned(strategy or self.settings.strategy, path):
             plan, usage = self._planner.plan(question, now=asked.now, recent=recent, trace=trace)
             asked = replace(asked, plan=plan, usage=usage)
-        return read_evidence(asked, path, trace)
+        with after_spending(asked.usage):
+            return read_evidence(asked, path, trace)
 
     def answer(self, question: str, **options: Unpack[RecallOptions]) -> Answer:
         """Answer a question from what `recall` finds for it, by one more model call; options are those of `recall`.
 
-        Where nothing is found nobody is asked. Raise SettingsError where no model is configured, and a ModelError
-        where the call fails.
+        Where nothing is found nobody is asked. Raise SettingsError without a model, ModelError if the call fails.
         """
         from scrubjay.answer import answer_question
 

@@ -9,7 +9,17 @@ import sys
 
 import typer
 
-from scrubjay.cli import bench, consolidating, migrating, reading, serving, serving_http, working, writing
+from scrubjay.cli import (
+    bench,
+    consolidating,
+    migrating,
+    output,
+    reading,
+    serving,
+    serving_http,
+    working,
+    writing,
+)
 from scrubjay.errors import FormatError, InputError, MissingExtraError, ScrubJayError
 
 app = typer.Typer(
@@ -41,5 +51,6 @@ def main() -> None:
 
 
 def fail(error: ScrubJayError, *, code: int) -> None:
-    sys.stderr.write(f"scrubjay: {error}\n")
+    spent = "".join(f"spent: {usage.stage}, {output.spent(usage)}, {usage.model}\n" for usage in error.spent)
+    sys.stderr.write(f"scrubjay: {error}\n{spent}")
     sys.exit(code)

@@ -28,6 +28,9 @@ BudgetTokens = Annotated[
     int | None, typer.Option(min=1, help="Stop when so many tokens are spent, input and output together.")
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Sessions encoded side by side.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only reckon calls and tokens; nothing is called or written.")
+]
 ModelName = Annotated[
     str | None,
     typer.Option("--model", envvar="SCRUBJAY_MODEL", help="Such as openai:gpt-4.1-mini.", show_default=False),
@@ -72,9 +75,7 @@ def consolidate(  # noqa: PLR0913 -- a command's options are its parameters
         float | None,
         typer.Option(min=0, metavar="MINUTES", help="Or of those that nothing was added to for so long."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only reckon calls and tokens; nothing is called or written.")
-    ] = False,
+    dry_run: DryRun = False,
     model: ModelName = None,
     base_url: BaseUrl = None,
     as_json: AsJson = False,
@@ -100,6 +101,7 @@ def reconsolidate(  # noqa: PLR0913 -- a command's options are its parameters
     max_segments: MostSegments = None,
     budget_tokens: BudgetTokens = None,
     workers: Workers = 1,
+    dry_run: DryRun = False,
     model: ModelName = None,
     base_url: BaseUrl = None,
     as_json: AsJson = False,
@@ -107,6 +109,10 @@ def reconsolidate(  # noqa: PLR0913 -- a command's options are its parameters
     """Make all records anew with another model or prompt; the old ones serve until the new are complete."""
     from scrubjay.datatypes import ConsolidationLimits
 
+    if dry_run:
+        with open_for_encoding(memory, user, (model, base_url)) as opened:
+            print_plan(opened.plan_reconsolidation(), as_json=as_json)
+        return
     limits = ConsolidationLimits(most_segments=max_segments, budget_tokens=budget_tokens, workers=workers)
     with open_for_encoding(memory, user, (model, base_url)) as opened, interruptible(opened) as advance:
         report = opened.reconsolidate(limits=limits, advance=advance)

@@ -10,6 +10,7 @@ from fastapi.exceptions import HTTPException, RequestValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from scrubjay import errors
+from scrubjay.documents import usage_document
 from scrubjay.server.replies import Json
 
 if TYPE_CHECKING:
@@ -93,7 +94,11 @@ def problem_of(error: errors.ScrubJayError) -> ProblemError:
     if status == 503:
         wait = error.retry_after if isinstance(error, errors.ModelRateLimitError) else None
         headers["Retry-After"] = SOON if wait is None else str(max(1, round(wait)))
-    return ProblemError(status if isinstance(status, int) else 500, code_of(error), detail, headers=headers)
+    more: dict[str, JsonValue] = {}
+    if error.spent:
+        more["usage"] = [usage_document(usage) for usage in error.spent]
+    known = status if isinstance(status, int) else 500
+    return ProblemError(known, code_of(error), detail, headers=headers, more=more)
 
 
 def code_of(error: errors.ScrubJayError) -> str:

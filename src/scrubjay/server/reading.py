@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Header
@@ -30,7 +30,8 @@ STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {EVENTS: {"schema"
 @router.post("/users/{user}/recall", response_model=EvidenceReply)
 async def recall(service: ServiceGiven, memory: ToRead, body: RecallBody) -> Json:
     """Organise the evidence for a question; nothing is written. Past `deadline` seconds a cheaper path is taken."""
-    evidence = await memory.recall(body.question, **read_options(body, service))
+    with counting(service):
+        evidence = await memory.recall(body.question, **read_options(body, service))
     service.metrics.count_evidence(evidence)
     service.metrics.count_usage(evidence.usage)
     return Json(evidence.to_dict(trace=True))
@@ -62,9 +63,11 @@ async def answer(
     """
     options = read_options(body, service)
     if EVENTS in accept:
-        stream = await memory.answer_stream(body.question, **options)
+        with counting(service):
+            stream = await memory.answer_stream(body.question, **options)
         return StreamingResponse(tell_answer(stream, service), media_type=EVENTS)
-    given = await memory.answer(body.question, **options)
+    with counting(service):
+        given = await memory.answer(body.question, **options)
     service.metrics.count_evidence(given.evidence)
     service.metrics.count_usage(given.usage)
     return Json(given.to_dict())
@@ -76,14 +79,25 @@ async def tell_answer(stream: AsyncAnswerStream, service: Service) -> AsyncItera
         service.metrics.count_evidence(stream.evidence)
         yield event("evidence", stream.evidence.to_dict(trace=True))
         try:
-            async for piece in stream:
-                yield event("piece", {"text": piece})
+            with counting(service):
+                async for piece in stream:
+                    yield event("piece", {"text": piece})
         except ScrubJayError as error:
             yield event("problem", problem_document(problem_of(error), request_id=""))
             return
         if stream.answer is not None:
             service.metrics.count_usage(stream.answer.usage)
             yield event("answer", stream.answer.to_dict())
+
+
+@contextmanager
+def counting(service: Service) -> Iterator[None]:
+    """Count what was spent before something failed."""
+    try:
+        yield
+    except ScrubJayError as error:
+        service.metrics.count_usage(error.spent)
+        raise
 
 
 def event(name: str, document: dict[str, JsonValue]) -> bytes:

@@ -6,7 +6,7 @@ import json
 from typing import Any, Literal
 
 from fastapi import Response
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 from pydantic_core import PydanticSerializationError, to_json
 
 Spoken = Literal["user", "assistant", "system", "tool"]
@@ -34,6 +34,9 @@ class ProblemReply(BaseModel):
     code: str
     detail: str
     request_id: str
+    usage: list[UsageReply] | None = Field(
+        default=None, description="What a model's calls cost all the same."
+    )
 
 
 class UsersReply(BaseModel):
