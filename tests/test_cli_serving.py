@@ -13,6 +13,7 @@ import httpx2
 import pytest
 import typer.main
 from mcp_processes import environment
+from postgres_server import fresh_database, shared_dsn
 from servers import free_port
 from small_memories import EMBEDDER, PATIENCE, say
 
@@ -20,6 +21,7 @@ from scrubjay.bench.datasets import sample_path
 from scrubjay.cli import app
 from scrubjay.home import MemoryHome
 from scrubjay.memory import Memory
+from scrubjay.postgres_home import PostgresHome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,13 +112,31 @@ def test_ui_looks_where_the_environment_says(one: Path, folder: Path, name: str)
     with page_process(**{name: places[name]}) as (address, _):
         assert len(httpx2.get(f"{address}/v1/users").json()["users"]) == (2 if name.endswith("HOME") else 1)
     refused = run("ui", "--no-open", **places)
-    assert (refused.returncode, "either --memory FILE or --home FOLDER" in refused.stderr) == (2, True)
+    assert (refused.returncode, "--memory FILE, --home FOLDER or --dsn ADDRESS" in refused.stderr) == (
+        2,
+        True,
+    )
 
 
 def test_ui_refuses_two_that_were_typed(one: Path, folder: Path) -> None:
     """Two places that were both typed contradict each other."""
     refused = run("ui", "--no-open", "--memory", one, "--home", folder)
-    assert (refused.returncode, "either --memory FILE or --home FOLDER" in refused.stderr) == (2, True)
+    assert (refused.returncode, "--memory FILE, --home FOLDER or --dsn ADDRESS" in refused.stderr) == (
+        2,
+        True,
+    )
+
+
+def test_ui_looks_into_a_database() -> None:
+    """`ui --dsn` shows a database's users; its address given as a file's is refused, and not shown."""
+    with fresh_database(shared_dsn()) as dsn:
+        with PostgresHome(dsn) as home:
+            say(home.memory("mira"), "Oleg plays the bassoon.")
+        with page_process("--dsn", dsn) as (address, _):
+            assert httpx2.get(f"{address}/v1/users").json()["users"] == ["mira"]
+    refused = run("ui", "--no-open", "--memory", "postgresql://app:hush@db/app")
+    assert (refused.returncode, "--dsn ADDRESS" in refused.stderr) == (2, True)
+    assert "hush" not in refused.stderr
 
 
 def test_mcp_serves_what_it_is_told(one: Path, folder: Path) -> None:

@@ -15,6 +15,7 @@ from scrubjay.errors import InputError, MissingExtraError, NotFoundError
 from scrubjay.server.keys import ANYBODY, KEYS_FILE, KeyRing, Right
 from scrubjay.server.places import Place, Serving
 from scrubjay.server.settings import ServerSettings
+from scrubjay.store.opening import scheme_of
 
 if TYPE_CHECKING:
     from scrubjay.datatypes import JsonValue
@@ -119,13 +120,17 @@ def serve(  # noqa: PLR0913 -- a command's options are its parameters
     )
 
 
-def ui(
+def ui(  # noqa: PLR0913 -- a command's options are its parameters
     context: typer.Context,
     *,
     memory: Annotated[
-        Path | None, typer.Option("--memory", "-m", envvar="SCRUBJAY_MEMORY", help="One memory's file.")
+        str | None, typer.Option("--memory", "-m", envvar="SCRUBJAY_MEMORY", help="One memory's file.")
     ] = None,
     home: HomeFolder = None,
+    dsn: Annotated[
+        str | None,
+        typer.Option(envvar="SCRUBJAY_DSN", help="Or the database of memories.", show_default=False),
+    ] = None,
     port: Annotated[int, typer.Option(min=1, max=65_535)] = PORT,
     keys_file: KeysFile = None,
     open_page: Annotated[
@@ -135,18 +140,21 @@ def ui(
     """Look inside memories in a browser, on this machine alone, until Ctrl-C."""
     from scrubjay.settings import Settings
 
-    unmeant = overruled(context, "memory", "home")
-    memory, home = None if "memory" in unmeant else memory, None if "home" in unmeant else home
-    if (memory is None) == (home is None):
-        raise InputError("say what to look into: either --memory FILE or --home FOLDER")
-    if memory is not None and not memory.exists():
-        raise NotFoundError(f"there is no memory at {memory}")
+    unmeant = overruled(context, "memory", "home", "dsn")
+    file = None if "memory" in unmeant else memory
+    home, dsn = None if "home" in unmeant else home, None if "dsn" in unmeant else dsn
+    if sum(given is not None for given in (file, home, dsn)) != 1:
+        raise InputError("say what to look into: --memory FILE, --home FOLDER or --dsn ADDRESS, and one only")
+    if file is not None and scheme_of(file):  # not shown: it may hold a password
+        raise InputError("--memory is a file here: give a database as --dsn ADDRESS")
+    if file is not None and not Path(file).exists():
+        raise NotFoundError(f"there is no memory at {file}")
     require_server()
     from scrubjay.server.running import announce_page, run_server
 
     run_server(
         Serving(
-            place=Place(folder=home, file=memory),
+            place=Place(folder=home, file=None if file is None else Path(file), dsn=dsn),
             keys_path=find_keys(home, keys_file).path if home or keys_file else None,
             settings=ServerSettings.from_env(),
             memory_settings=Settings.from_env(),
