@@ -75,7 +75,7 @@ def open_database(dsn: str) -> PostgresHome:
 def give_segments(memory: Memory, name: str, count: int) -> None:
     """Give a memory a session with so many segments to encode, a turn each."""
     say(memory, *(f"{name} turn {number}" for number in range(count)), session_id=name)
-    close_segments(memory.write_path(), SessionEnds(flush=True))
+    close_segments(memory.write_path, SessionEnds(flush=True))
 
 
 def fill_database(dsn: str, sizes: dict[str, int]) -> None:

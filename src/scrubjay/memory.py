@@ -93,7 +93,7 @@ class Memory:
             self._store.name_embedder(self._embedder.identity)
             self._vectors = open_vectors(self.path, self.settings.vectors, self._store, read_only=read_only)
             self._worker = open_background(
-                consolidate, self.write_path, self.model, self.settings, read_only=read_only
+                consolidate, lambda: self.write_path, self.model, self.settings, read_only=read_only
             )
         except BaseException:
             self._place.close()
@@ -156,7 +156,7 @@ class Memory:
         from scrubjay.consolidation import consolidate
 
         ends = SessionEnds(flush=flush, idle=idle)
-        return consolidate(self.write_path(), self.model, ends, limits=limits, advance=advance)
+        return consolidate(self.write_path, self.model, ends, limits=limits, advance=advance)
 
     def reconsolidate(
         self,
@@ -167,21 +167,23 @@ class Memory:
         """Encode all segments anew, going on where a run was broken off; the old records serve until that is done."""
         from scrubjay.consolidation import reconsolidate
 
-        return reconsolidate(self.write_path(), self.model, limits=limits, advance=advance)
+        return reconsolidate(self.write_path, self.model, limits=limits, advance=advance)
 
     def plan_consolidation(self, *, flush: bool = False, idle: timedelta | None = None) -> ConsolidationPlan:
         """Reckon the calls and tokens that `consolidate` would take; nothing is written or called."""
         from scrubjay.reckoning import plan_consolidation
 
-        return plan_consolidation(self.write_path(), SessionEnds(flush=flush, idle=idle))
+        return plan_consolidation(self.write_path, SessionEnds(flush=flush, idle=idle))
 
     def plan_reconsolidation(self) -> ConsolidationPlan:
         """Reckon those that `reconsolidate` would take."""
         from scrubjay.reckoning import plan_reconsolidation
 
-        return plan_reconsolidation(self.write_path(), self.model)
+        return plan_reconsolidation(self.write_path, self.model)
 
+    @property
     def write_path(self) -> WritePath:
+        """What consolidation works on."""
         return WritePath(
             turns=self._store,
             segments=self.segments,

@@ -189,7 +189,7 @@ class Worker:
 
     def _look_at(self, memory: Memory, claim: Claim, model: MeteredModel) -> None:
         started = time.perf_counter()
-        path = memory.write_path()
+        path = memory.write_path
         closed = self._cut(path, claim) if claim.is_cut_due else 0
         report = self._encode(path, model, closed=closed)
         if self._stop.is_set() or model.seconds_to_wait is not None:
