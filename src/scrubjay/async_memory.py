@@ -180,10 +180,10 @@ class AsyncMemory:
 
     # --- the log ---
 
-    async def turns(self, *, session_id: str | None = None) -> AsyncIterator[Turn]:
-        """Give turns as they were said, in the order of sessions; raise NotFoundError for an unknown session."""
+    async def turns(self, *, session_id: str | None = None, after: str | None = None) -> AsyncIterator[Turn]:
+        """Give turns as they were said, in the order of sessions, past the turn `after`; raise NotFoundError for an unknown one."""
         async with self._held() as memory:
-            turns = await self.threads.read(lambda: memory.turns(session_id=session_id))
+            turns = await self.threads.read(lambda: memory.turns(session_id=session_id, after=after))
             while page := await self.threads.read(lambda: list(islice(turns, PAGE))):
                 for turn in page:
                     yield turn
