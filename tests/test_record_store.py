@@ -494,7 +494,7 @@ def test_switch_encoding(backend: Backend) -> None:
     leased = must_lease(backend, encoding_row=building.encoding_row)
     assert backend.segments.reference_context(leased).records == ()
     complete(backend, leased, record("new", ids[:1]))
-    with pytest.raises(EncodingUnfinishedError, match="1 segments"):
+    with pytest.raises(EncodingUnfinishedError, match="1 segment "):
         backend.records.switch_encoding()
     assert [item.text for item in backend.records.records()] == ["old", "old two"]
     leased = must_lease(backend, encoding_row=building.encoding_row)
