@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -59,7 +59,8 @@ def only(process: int, processes: list[int]) -> Iterator[None]:
         yield
     finally:
         for other in others:
-            os.kill(other, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # on a busy machine it was stopped so long that it was replaced
+                os.kill(other, signal.SIGCONT)
 
 
 def client_of(server: RunningServer) -> httpx2.Client:
