@@ -59,7 +59,7 @@ def only(process: int, processes: list[int]) -> Iterator[None]:
         yield
     finally:
         for other in others:
-            with suppress(ProcessLookupError):  # on a busy machine it was stopped so long that it was replaced
+            with suppress(ProcessLookupError):  # replaced, where a busy machine kept it stopped for long
                 os.kill(other, signal.SIGCONT)
 
 
