@@ -6,18 +6,17 @@ import re
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from scrubjay.errors import NotFoundError
 from scrubjay.memory import OWNER, Memory
-from scrubjay.open_memories import OpenHome, require_user
+from scrubjay.open_memories import ClosedAtExit, OpenHome, require_user
 from scrubjay.store.connection import Database, remove_file
 from scrubjay.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
     from scrubjay.llm import ChatModel
     from scrubjay.settings import Settings
@@ -127,7 +126,7 @@ class MemoryHome(OpenHome):
         return existed
 
 
-class FileHome:
+class FileHome(ClosedAtExit):
     """One memory's file as a home of one user: its owner, or else the one that its name says."""
 
     def __init__(
@@ -158,11 +157,3 @@ class FileHome:
 
     def close(self) -> None:
         self._memory.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

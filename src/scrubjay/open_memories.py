@@ -155,7 +155,22 @@ def close_place(place: OpenMemory) -> None:
         memory.close()
 
 
-class OpenHome(ABC):
+class ClosedAtExit(ABC):
+    """Something that a `with` block closes at its end."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class OpenHome(ClosedAtExit):
     """What homes of many users share: each memory is opened once, for all who ask, and owned by its user."""
 
     def __init__(self, max_open: int) -> None:
@@ -199,11 +214,3 @@ class OpenHome(ABC):
     def close(self) -> None:
         """Close all memories, also those in use."""
         self._open.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
