@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import select
 import socket
@@ -148,14 +149,16 @@ def exchange(port: int, *pieces: str, pause: float = 0.0) -> str:
             if select.select([connection], [], [], pause)[0]:
                 break  # answered before all was sent
         received = b""
-        while more := connection.recv(65_536):
-            received += more
+        # A server that answers before all was sent resets what comes after; the answer is read by then.
+        with contextlib.suppress(ConnectionResetError):
+            while more := connection.recv(65_536):
+                received += more
     return received.decode()
 
 
 def test_slow_bodies(tmp_path: Path) -> None:
     """A body that doesn't arrive in time is given up, whether it stops or drips; a bulk upload may be long, but not silent."""
-    settings = ServerSettings(body_seconds=0.3)
+    settings = ServerSettings(body_seconds=1.0)
     head = "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {}\r\nContent-Length: 400\r\n\r\n"
     single = head.format(user_path("mira", "/turns"), "application/json")
     bulk = head.format(user_path("mira", "/turns/bulk"), NDJSON["Content-Type"])
@@ -165,12 +168,12 @@ def test_slow_bodies(tmp_path: Path) -> None:
         listening(create_app(home, settings=settings)) as port,
     ):
         assert exchange(port, single, "{").startswith("HTTP/1.1 408")
-        assert exchange(port, single, *["x"] * 6, pause=0.1).startswith("HTTP/1.1 408")
-        assert exchange(port, bulk, *[line] * 6, pause=0.1).startswith("HTTP/1.1 408")
+        assert exchange(port, single, *["x"] * 6, pause=0.25).startswith("HTTP/1.1 408")
+        assert exchange(port, bulk, *[line] * 6, pause=0.25).startswith("HTTP/1.1 408")
         dripping = bulk.replace("400", str(6 * len(line))).replace(
             "\r\n\r\n", "\r\nConnection: close\r\n\r\n"
         )
-        assert exchange(port, dripping, *[line] * 6, pause=0.1).startswith("HTTP/1.1 200")
+        assert exchange(port, dripping, *[line] * 6, pause=0.25).startswith("HTTP/1.1 200")
         assert httpx2.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
 
 
