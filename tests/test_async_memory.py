@@ -7,6 +7,7 @@ import inspect
 import threading
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,10 +17,17 @@ from small_memories import EMBEDDER, PATIENCE, conversation, fill, open_memory, 
 
 from scrubjay.async_memory import AsyncMemory
 from scrubjay.datatypes import NewTurn, Role
-from scrubjay.errors import EmbedderMismatchError, ModelError, NotFoundError, StoreClosedError, TurnError
+from scrubjay.errors import (
+    EmbedderMismatchError,
+    InputError,
+    ModelError,
+    NotFoundError,
+    StoreClosedError,
+    TurnError,
+)
 from scrubjay.home import MemoryHome
 from scrubjay.memory import Memory
-from scrubjay.threads import Threads
+from scrubjay.threads import OneByOne, Threads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -212,6 +220,37 @@ def test_a_write_cancelled_before_it_began(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
+def until_waiting(one_by_one: OneByOne) -> None:
+    while not one_by_one.waiting:
+        time.sleep(0.001)
+
+
+def test_a_write_cancelled_while_others_compute(tmp_path: Path) -> None:
+    """A write that has a thread, and waits for its turn there when it is cancelled, stores nothing either."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    async def use() -> None:
+        one_by_one = OneByOne(60)
+        memory = open_memory(tmp_path / "memory.jay")
+        threads = Threads(one_by_one=one_by_one)
+        holding = asyncio.create_task(threads.read(lambda: begun.set() or may_end.wait(10)))  # type: ignore[func-returns-value]
+        await asyncio.to_thread(begun.wait, 10)
+        add = partial(memory.add, {"role": "user", "content": "never said"}, session_id="s")
+        waiting = asyncio.create_task(threads.write(add))
+        await asyncio.to_thread(until_waiting, one_by_one)
+        waiting.cancel()
+        await asyncio.sleep(0)
+        may_end.set()
+        await holding
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert memory.sessions() == ()
+        await threads.close()
+        memory.close()
+
+    asyncio.run(use())
+
+
 def test_a_cancelled_read_is_let_go(tmp_path: Path) -> None:
     """A read that is cancelled isn't waited for."""
     begun, may_end = threading.Event(), threading.Event()
@@ -244,6 +283,50 @@ def test_a_cancelled_consolidation_goes_on_later(tmp_path: Path) -> None:
             assert len(scribe.asked) == 11
 
     asyncio.run(use())
+
+
+# --- one by one ---
+
+
+def test_short_calls_compute_one_at_a_time() -> None:
+    """However many threads there are, no two short calls run at once."""
+    running = threading.Lock()
+
+    def call() -> bool:
+        alone = running.acquire(blocking=False)
+        time.sleep(0.001)
+        if alone:
+            running.release()
+        return alone
+
+    async def use() -> list[bool]:
+        threads = Threads(calls=8, one_by_one=OneByOne(60))
+        told = await asyncio.gather(*(threads.read(call) for _ in range(40)))
+        await threads.close()
+        return told
+
+    assert asyncio.run(use()) == [True] * 40
+
+
+def test_a_call_that_waits_holds_up_nobody() -> None:
+    """A call that waits for something outside, here for a later call, lets those behind it through, failing ones too."""
+    later = threading.Event()
+
+    def fail() -> None:
+        raise InputError("nothing to do")
+
+    async def use() -> bool:
+        threads = Threads()
+        waiting = asyncio.create_task(threads.read(lambda: later.wait(PATIENCE)))
+        failing = asyncio.create_task(threads.read(fail))
+        await threads.read(later.set)
+        with pytest.raises(InputError):
+            await failing
+        given = await waiting
+        await threads.close()
+        return given
+
+    assert asyncio.run(use())
 
 
 # --- answers, piece by piece ---

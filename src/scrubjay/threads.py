@@ -4,36 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+import time
+from collections import deque
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from scrubjay.errors import StoreClosedError
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable
 
 T = TypeVar("T")
 
 CALLS = 4  # a memory's calls take turns at its file, so more of them gain little
 LONG = 4  # calls that a model takes part in, or that go through a whole memory
+PATIENCE = 0.01  # seconds of a short call, past which it is taken to wait for a disk, a lock or a database
 
 
 class Threads:
     """Two bounded pools: one for calls that take milliseconds, one for those that may take minutes.
 
-    Threads are started when first needed, and end with `close`.
+    Threads are started when first needed, and end with `close`. Short calls compute one at a time; those that wait for
+    something outside hold up nobody.
     """
 
-    def __init__(self, *, calls: int = CALLS, long: int = LONG) -> None:
+    def __init__(self, *, calls: int = CALLS, long: int = LONG, one_by_one: OneByOne | None = None) -> None:
         self._calls = ThreadPoolExecutor(calls, thread_name_prefix="scrubjay-call")
         self._long = ThreadPoolExecutor(long, thread_name_prefix="scrubjay-long")
+        self._one_by_one = one_by_one or OneByOne()
         self._running: set[Future[object]] = set()
 
     async def read(self, call: Callable[[], T], *, long: bool = False) -> T:
         """Run a call that changes nothing; when cancelled, don't wait for it: what it finds is thrown away."""
-        return await asyncio.wrap_future(self._submit(call, long=long))
+        given_up = threading.Event()
+        try:
+            return await asyncio.wrap_future(self._submit(call, given_up, long=long))
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
 
     async def write(
         self, call: Callable[[], T], *, long: bool = False, stop: threading.Event | None = None
@@ -43,25 +53,28 @@ class Threads:
         When cancelled before it began, it doesn't begin; afterwards `stop` is set and its end waited for, then
         the cancellation goes on.
         """
-        running = self._submit(call, long=long)
+        given_up = threading.Event()
+        running = self._submit(call, given_up, long=long)
         waiting = asyncio.wrap_future(running)
         try:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
             if stop is not None:
                 stop.set()
+            given_up.set()
             running.cancel()
             await outlast(waiting)
             raise
 
     def start(self, call: Callable[[], T]) -> asyncio.Future[T]:
         """Begin a long call and give its end; it runs on, whoever waits for it."""
-        return asyncio.wrap_future(self._submit(call, long=True))
+        return asyncio.wrap_future(self._submit(call, threading.Event(), long=True))
 
-    def _submit(self, call: Callable[[], T], *, long: bool) -> Future[T]:
+    def _submit(self, call: Callable[[], T], given_up: threading.Event, *, long: bool) -> Future[T]:
         pool = self._long if long else self._calls
+        begin = call if long else partial(self._one_by_one.run, call, given_up)
         try:
-            running = pool.submit(partial(contextvars.copy_context().run, call))
+            running = pool.submit(partial(contextvars.copy_context().run, begin))
         except RuntimeError as error:
             raise StoreClosedError("this memory was closed: open it again") from error
         kept: Future[object] = running  # type: ignore[assignment]  # a future of T is one of an object
@@ -77,6 +90,45 @@ class Threads:
             await outlast(asyncio.wrap_future(running))
         for pool in (self._calls, self._long):
             pool.shutdown()  # the threads have nothing left to do, so this returns at once
+
+
+class OneByOne:
+    """Lets calls in one by one, about as they came; once one takes longer than `patience` seconds, the next is let in beside it.
+
+    Python computes in one thread at a time, and lets go of the interpreter at each statement of SQL and each large step of
+    numpy: threads that compute at once cost each other about as much again as they compute.
+    """
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience = patience
+        self._changed = threading.Condition()
+        self._order: deque[object] = deque()  # stands for the calls that wait
+        self._last: object = None  # for the one that was let in last
+        self._until = 0.0  # when the next is let in, though that one hasn't ended
+
+    @property
+    def waiting(self) -> int:
+        """Calls that have a thread and aren't let in yet."""
+        return len(self._order)
+
+    def run(self, call: Callable[[], T], given_up: threading.Event) -> T:
+        """Wait to be let in, and give what the call gives; raise CancelledError where nobody waits for it by then."""
+        own = object()
+        with self._changed:
+            self._order.append(own)
+            while self._order[0] is not own or self._until > time.monotonic():
+                self._changed.wait(self._patience)
+            self._order.popleft()
+            self._last, self._until = own, time.monotonic() + self._patience
+        try:
+            if given_up.is_set():
+                raise CancelledError
+            return call()
+        finally:
+            with self._changed:
+                if self._last is own:
+                    self._until = 0.0
+                    self._changed.notify_all()
 
 
 async def outlast(waiting: asyncio.Future[T]) -> None:

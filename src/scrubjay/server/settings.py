@@ -22,7 +22,7 @@ class ServerSettings:
     )
     most_tokens: int = 100_000  # that a recall may ask for
     most_listed: int = 1_000  # items of one page
-    call_threads: int = 8
+    call_threads: int = 8  # for short calls, of which one computes and others wait for disks and databases
     long_threads: int = 8  # for calls that a model takes part in: answers and consolidations at a time
     kept_operations: int = 1_000  # of which finished ones can still be asked about
     log_content: bool = False  # write users' ids, queries and errors' words into the log
