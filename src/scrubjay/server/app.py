@@ -18,6 +18,7 @@ from scrubjay.server.metrics import Metrics
 from scrubjay.server.observing import Observer
 from scrubjay.server.operations import Operations
 from scrubjay.server.replies import ProblemReply
+from scrubjay.server.room import Room
 from scrubjay.server.service import BEARER, Service, refuse_unknown
 from scrubjay.server.upstream import open_client
 from scrubjay.threads import Threads
@@ -46,7 +47,7 @@ REFUSALS = {
     500: "The server failed.",
     501: "No model is configured, or a package is missing.",
     502: "The model failed.",
-    503: "Busy: try again.",
+    503: "Busy: come again when `Retry-After` says.",
     504: "It took too long.",
     507: "The disk is full.",
 }
@@ -72,7 +73,7 @@ def build_app(
 ) -> FastAPI:
     """Put the application together; its threads start with the first request and end with its lifespan, as does the crew."""
     service = make_service(home, keys=keys, settings=settings, crew=crew)
-    agents = open_agents(home)
+    agents = open_agents(home, most=settings.call_threads + settings.waiting_calls)
 
     @asynccontextmanager
     async def live(_: FastAPI) -> AsyncIterator[None]:
@@ -104,13 +105,13 @@ def build_app(
     return app
 
 
-def open_agents(home: Home) -> McpRoute | None:
+def open_agents(home: Home, *, most: int) -> McpRoute | None:
     """Give the route of the Model Context Protocol, where its package is installed."""
     if find_spec("mcp") is None:
         return None
     from scrubjay.server.agents import McpRoute
 
-    return McpRoute(home)
+    return McpRoute(home, most=most)
 
 
 def make_service(home: Home, *, keys: KeyRing | None, settings: ServerSettings, crew: Crew | None) -> Service:
@@ -139,6 +140,7 @@ def add_middleware(app: FastAPI, service: Service) -> None:
     """Put before the routes what every request passes, the innermost first."""
     settings = service.settings
     app.add_middleware(Bounds, settings=settings)
+    app.add_middleware(Room, threads=service.threads, settings=settings)
     app.add_middleware(Gate, keys=service.keys, rate=settings.rate)
     app.add_middleware(RawPath)
     app.add_middleware(Observer, metrics=service.metrics, log_content=settings.log_content)

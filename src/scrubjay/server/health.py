@@ -21,12 +21,14 @@ async def show_health() -> Json:
 @router.get(
     "/readyz",
     response_model=HealthReply,
-    responses={503: {"model": HealthReply, "description": "It is stopping: ask another."}},
+    responses={503: {"model": HealthReply, "description": "It is stopping, or busy: ask another."}},
 )
 async def show_readiness(service: ServiceGiven) -> Json:
     """Say whether requests may be sent: threads are free to take one, and the server isn't stopping."""
     if service.stopping:
         return Json({"status": "stopping"}, status_code=503)
+    if service.threads.waiting() >= service.settings.waiting_calls:
+        return Json({"status": "busy"}, status_code=503)
     await service.threads.read(lambda: None)
     return Json({"status": "ok"})
 

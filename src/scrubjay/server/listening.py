@@ -7,10 +7,24 @@ caller has acknowledged the piece before: asyncio turns Nagle's algorithm off on
 from __future__ import annotations
 
 import socket
+import sys
 from dataclasses import dataclass
 
 WAITING = 2_048  # connections that no process has taken yet
+FILES = 8_192  # and connections that a process may have open, where the system lets it ask for so many
 AT_ONCE = 1  # connections that a process takes before the others may: the least busy take the most
+
+
+def allow_files() -> None:
+    """Let this process, and those it starts, have more files and connections open than the 1,024 that is often the rule."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if most == resource.RLIM_INFINITY else min(FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def listen_at(host: str, port: int) -> socket.socket:

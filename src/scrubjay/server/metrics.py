@@ -41,6 +41,12 @@ class Metrics:
             ("method", "route", "status"),
             registry=self.registry,
         )
+        self.problems = Counter(
+            "scrubjay_http_problems",
+            "Requests answered with a problem, such as busy.",
+            ("code",),
+            registry=self.registry,
+        )
         self.seconds = Histogram(
             "scrubjay_http_request_seconds",
             "Seconds until a request was answered whole.",

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 
 from scrubjay.errors import StoreError
 from scrubjay.json_log import frames_of
-from scrubjay.server.problems import ProblemError, render_problem
+from scrubjay.server.problems import BUSY, ProblemError, render_problem
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -81,6 +81,7 @@ class Observer:
         }
         if "problem" in state:
             fields["code"] = state["problem"].code
+            self._metrics.problems.labels(state["problem"].code).inc()
         if "error" in state:
             fields["error"] = type(state["error"]).__name__
         if self._log_content:
@@ -90,5 +91,5 @@ class Observer:
             fields["frames"] = frames_of(state["error"])
             if isinstance(state["error"], StoreError):  # these speak of files, never of what was said
                 fields["message"] = str(state["error"])
-        failed = status >= FAILED and status != NOT_CONFIGURED
+        failed = status >= FAILED and status != NOT_CONFIGURED and fields.get("code") != BUSY
         LOGGER.log(logging.ERROR if failed else logging.INFO, "request", extra={"fields": fields})

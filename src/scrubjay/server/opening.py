@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrubjay.server.settings import ServerSettings
 
 KEEP_ALIVE_SECONDS = 30
-MOST_CONNECTIONS = 1_000  # at a time, of a process; more are answered 503
+MOST_CONNECTIONS = 4_000  # at a time, of a process; more are answered 503 and closed
 
 
 class ServingOptions(TypedDict):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/problem+json"
 SOON = "1"  # seconds, of Retry-After
+BUSY = "busy"  # the code of a request that there was no room for
 STATUS: Mapping[type[errors.ScrubJayError], int] = {
     errors.InputError: 422,
     errors.TurnConflictError: 409,

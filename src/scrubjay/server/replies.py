@@ -306,4 +306,4 @@ class ForgetReply(BaseModel):
 
 
 class HealthReply(BaseModel):
-    status: Literal["ok", "stopping"]
+    status: Literal["ok", "stopping", "busy"]

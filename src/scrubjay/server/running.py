@@ -19,6 +19,7 @@ from scrubjay.errors import InputError
 from scrubjay.json_log import log_to_stderr
 from scrubjay.server.gate import read_rate
 from scrubjay.server.keys import KeyRing
+from scrubjay.server.listening import allow_files
 from scrubjay.server.opening import opened_application, serving_options
 from scrubjay.server.processes import run_processes
 
@@ -49,6 +50,7 @@ def run_server(
         require_key(host, serving.keys_path)
     if serving.settings.rate:
         read_rate(serving.settings.rate)  # wrong ones are told before anything is opened
+    allow_files()
     listen(host, port).close()  # so is a port that is taken
     log_to_stderr(log_content=serving.settings.log_content, for_person=tell is not None)
     if tell is not None:

@@ -24,6 +24,8 @@ class ServerSettings:
     most_listed: int = 1_000  # items of one page
     call_threads: int = 8  # for short calls, of which one computes and others wait for disks and databases
     long_threads: int = 8  # for calls that a model takes part in: answers and consolidations at a time
+    waiting_calls: int = 128  # short calls that may wait, in each process; a request more is answered 503
+    waiting_long: int = 128  # the same of calls that a model takes part in
     kept_operations: int = 1_000  # of which finished ones can still be asked about
     log_content: bool = False  # write users' ids, queries and errors' words into the log
     upstream_url: str | None = None  # of the OpenAI-compatible server behind /v1/chat/completions
