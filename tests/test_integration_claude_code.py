@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 from mcp_processes import environment
-from small_memories import PATIENCE, open_memory, say, texts
+from small_memories import PATIENCE, open_home, open_memory, say, texts
 
 from scrubjay.datatypes import Role
 from scrubjay.errors import FormatError
+from scrubjay.importing import import_file
 from scrubjay.integrations.claude_code import run_hook
 from scrubjay.integrations.earlier import Adding
 from scrubjay.memory import Memory
+from scrubjay.migration import migrate
+from scrubjay.store_settings import PostgresSettings
 
 COMMAND = [sys.executable, "-c", "from scrubjay.cli import main; main()", "hook"]
 
@@ -182,6 +185,175 @@ def test_a_transcript_not_yet_written(memory: Memory, tmp_path: Path) -> None:
     assert texts(memory) == []
 
 
+# --- what is no part of the conversation ---
+
+
+def queued(uuid: str, prompt: Any, **more: Any) -> dict[str, Any]:
+    """Give the entry of what was typed, or came, while Claude worked."""
+    attachment = {"type": "queued_command", "prompt": prompt, "commandMode": "prompt", **more}
+    return {**entry("attachment", uuid, None), "message": None, "attachment": attachment}
+
+
+def test_what_was_typed_while_claude_worked(memory: Memory, transcript: Path) -> None:
+    """A prompt sent in the middle of an answer is a turn like any other, in its place; what a program sent is none."""
+    write(
+        transcript,
+        entry("user", "w1", "Plant the leeks, please."),
+        queued("w2", "The purple ones!", origin={"kind": "human"}),
+        queued("w3", [{"type": "image"}, {"type": "text", "text": "Like these."}]),
+        queued("w4", "<task-notification>done</task-notification>", commandMode="task-notification"),
+        queued("w5", "A helper asks.", origin={"kind": "coordinator"}),
+        queued("w6", "A note of the host", isMeta=True),
+        {**queued("w7", "no shape"), "attachment": "odd"},
+        {**queued("w8", "another"), "attachment": {"type": "hook_success", "content": "ok"}},
+        entry("assistant", "w9", "Planted."),
+    )
+    run_hook(memory, told("Stop", transcript_path=str(transcript)))
+    said = ["Plant the leeks, please.", "The purple ones!", "Like these.", "Planted."]
+    assert texts(memory) == said
+    assert memory.turn("claude-code:w2").role is Role.USER
+    assert memory.import_(transcript).unchanged == len(said)
+
+
+def test_what_the_host_says_is_no_turn(memory: Memory, transcript: Path) -> None:
+    """Errors, interruptions, tasks that ended and what an editor adds to a prompt were said by nobody."""
+    write(
+        transcript,
+        entry("user", "h1", "[Request interrupted by user]"),
+        entry("user", "h2", [{"type": "text", "text": "[Request interrupted by user for tool use]"}]),
+        entry("assistant", "h3", [{"type": "text", "text": "API Error: 500"}], isApiErrorMessage=True),
+        {
+            **entry("assistant", "h4", None),
+            "message": {"model": "<synthetic>", "content": "No response requested."},
+        },
+        entry("user", "h5", "<task-notification>\n<status>done</status>"),
+        entry("user", "h6", "Go on.", origin={"kind": "auto-continuation"}),
+        entry("user", "h7", "A new kind of person", origin={"kind": "somebody"}),
+        entry(
+            "user",
+            "h8",
+            [
+                {"type": "text", "text": "<ide_opened_file>The user opened beds.txt</ide_opened_file>"},
+                {"type": "text", "text": "Is the bed by the wall free?"},
+                {"type": "text", "text": "<system-reminder>Be brief.</system-reminder>"},
+            ],
+        ),
+        entry("assistant", "h9", "<system-reminder> is what the host adds."),
+    )
+    run_hook(memory, told("Stop", transcript_path=str(transcript)))
+    assert texts(memory) == [
+        "A new kind of person",
+        "Is the bed by the wall free?",
+        "<system-reminder> is what the host adds.",
+    ]
+
+
+# --- one conversation in several transcripts ---
+
+
+def forked(transcript: Path, session: str, *, said: str) -> Path:
+    """Fork a session as the Agent SDK does: copies with ids of their own, that name what they copy; then something new."""
+    entries = [json.loads(line) for line in transcript.read_text("utf-8").splitlines()]
+    copies = [
+        {
+            **each,
+            "uuid": f"{session}-{each['uuid']}",
+            "sessionId": session,
+            "forkedFrom": {"sessionId": transcript.stem, "messageUuid": each["uuid"]},
+        }
+        for each in entries
+        if "uuid" in each
+    ]
+    copies[-1]["timestamp"] = "2024-03-09T08:00:00.000Z"  # when it was forked
+    path = transcript.with_name(f"{session}.jsonl")
+    write(path, *copies, entry("user", f"{session}-new", said, sessionId=session))
+    return path
+
+
+@pytest.fixture
+def forks(transcript: Path) -> list[Path]:
+    """Give a transcript, one forked from it, and one forked from that."""
+    second = forked(transcript, "s2", said="And the beans?")
+    return [transcript, second, forked(second, "s3", said="And the peas?")]
+
+
+ALL_SAID = sorted([*SAID, "And the beans?", "And the peas?"])
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("ways", ["hook", "import", "both"])
+def test_forks_store_nothing_twice(
+    memory: Memory, forks: list[Path], order: tuple[int, ...], ways: str
+) -> None:
+    """Whichever of a session and its forks is read first, and however, each turn is there once and none is missing."""
+    for place in order:
+        path = forks[place]
+        if ways != "import":
+            run_hook(memory, told("Stop", session=path.stem, transcript_path=str(path)))
+        if ways != "hook":
+            memory.import_(path)
+            assert memory.import_(path).added == 0
+    assert sorted(texts(memory)) == ALL_SAID
+    assert memory.turn("claude-code:s3-new").session_id == "s3"
+
+
+def test_forks_are_imported_by_the_command(forks: list[Path], tmp_path: Path) -> None:
+    """The command, too, imports a session and its forks into one memory, and says what was there already."""
+    found = [import_file(path, memory=tmp_path / "m.jay", home=None).memories[0] for path in forks]
+    assert [(each.added, each.unchanged) for each in found] == [(4, 0), (1, 4), (1, 5)]
+
+
+def test_a_fork_of_what_is_gone(memory: Memory, forks: list[Path]) -> None:
+    """A fork whose original is no more, or that names none there can be, is read whole."""
+    forks[0].unlink()
+    forks[1].unlink()
+    odd = [
+        entry("user", "f1", "in a circle", forkedFrom={"sessionId": "s3", "messageUuid": "f2"}),
+        entry("user", "f2", "back again", forkedFrom={"sessionId": "s3", "messageUuid": "f1"}),
+        entry("user", "f3", "a path", forkedFrom={"sessionId": "../s1", "messageUuid": "f4"}),
+        entry("user", "f5", "no place", forkedFrom=[]),
+    ]
+    with forks[2].open("a", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(each) + "\n" for each in odd)
+    run_hook(memory, told("Stop", session="s3", transcript_path=str(forks[2])))
+    kept = [*SAID, "And the beans?", "And the peas?", "in a circle", "back again", "a path", "no place"]
+    assert texts(memory) == kept
+    run_hook(memory, told("Stop", session="s3", transcript_path=str(forks[2])))
+    assert texts(memory) == kept
+
+
+def test_an_entry_written_twice(memory: Memory, transcript: Path) -> None:
+    """A transcript that holds an entry again says it once."""
+    write(transcript, *TRANSCRIPT, *TRANSCRIPT)
+    assert memory.import_(transcript).added == len(SAID)
+    run_hook(memory, told("Stop", transcript_path=str(transcript)))
+    assert texts(memory) == SAID
+
+
+def test_a_migrated_memory_takes_nothing_again(transcript: Path, tmp_path: Path, place: str) -> None:
+    """A memory that was moved, into a database as well, knows the turns of a transcript, and takes what is new."""
+    before = tmp_path / "before"
+    with open_home(before) as home:
+        run_hook(home.memory("mira"), told("Stop", transcript_path=str(transcript)))
+    assert migrate(before, place, postgres=PostgresSettings(partitions=2)).refused == 0
+    write(transcript, *TRANSCRIPT, entry("user", "u7", "And in August?"))
+    with open_home(place) as home:
+        memory = home.memory("mira")
+        for _ in range(2):
+            run_hook(memory, told("Stop", transcript_path=str(transcript)))
+            memory.import_(transcript)
+        assert texts(memory) == [*SAID, "And in August?"]
+
+
+def test_what_was_forgotten_is_not_recorded_again(memory: Memory, transcript: Path) -> None:
+    """A turn forgotten in the middle of a session stays forgotten, though the transcript holds it."""
+    run_hook(memory, told("Stop", transcript_path=str(transcript)))
+    memory.forget(turn="claude-code:u1")
+    write(transcript, *TRANSCRIPT, entry("user", "u7", "And in August?"))
+    run_hook(memory, told("Stop", transcript_path=str(transcript)))
+    assert texts(memory) == [*SAID[1:], "And in August?"]
+
+
 # --- recalling ---
 
 
@@ -202,6 +374,15 @@ def test_a_prompt_is_not_given_its_own_session(memory: Memory, transcript: Path)
     asked = told("UserPromptSubmit", prompt="When do we water the tomatoes?", transcript_path=str(transcript))
     assert run_hook(memory, asked) == ""
     assert texts(memory) == SAID
+
+
+def test_a_prompt_of_a_fork_is_not_given_what_was_forked(memory: Memory, forks: list[Path]) -> None:
+    """What a forked session begins with stands in its context, though another session said it."""
+    run_hook(memory, told("Stop", transcript_path=str(forks[0])))
+    asked = told("UserPromptSubmit", session="s2", prompt="When do we water the tomatoes?")
+    assert context(run_hook(memory, asked))
+    with_transcript = {**json.loads(asked), "transcript_path": str(forks[1])}
+    assert run_hook(memory, json.dumps(with_transcript)) == ""
 
 
 def test_a_start_is_given_what_the_last_session_was_about(memory: Memory, transcript: Path) -> None:

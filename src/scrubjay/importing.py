@@ -12,6 +12,7 @@ from scrubjay.memory import Memory
 from scrubjay.postgres_home import PostgresHome
 from scrubjay.store.opening import scheme_of
 from scrubjay.trace import ignore_progress
+from scrubjay.transfer import turns_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,10 @@ def import_file(  # noqa: PLR0913 -- each is an option of the command
     count = Counter(reading, advance)
     if home is not None:
         with PostgresHome(str(home)) if scheme_of(home) else MemoryHome(home) as opened:
-            parts = [import_one(opened.memory(c.conversation_id), c, count) for c in reading.conversations]
+            parts = [
+                import_one(opened.memory(c.conversation_id), c, reading.format, count)
+                for c in reading.conversations
+            ]
     else:
         parts = import_into(memory, user_id, reading, count) if memory is not None else []
     return ImportReport(
@@ -66,12 +70,16 @@ def import_into(
             "give --into FOLDER and each gets its own"
         )
     with Memory(memory, user_id=user_id) as opened:
-        return [import_one(opened, conversation, count) for conversation in reading.conversations]
+        return [
+            import_one(opened, conversation, reading.format, count) for conversation in reading.conversations
+        ]
 
 
-def import_one(memory: Memory, conversation: Conversation, count: Counter) -> ImportedMemory:
+def import_one(
+    memory: Memory, conversation: Conversation, format_name: str, count: Counter
+) -> ImportedMemory:
     report = memory.add_many(
-        ((session.session_id, turn) for session in conversation.sessions for turn in session.turns),
+        turns_for(memory, conversation, format_name=format_name),
         advance=count.within(conversation),
     )
     return ImportedMemory(

@@ -321,7 +321,7 @@ class Memory:
 
     def import_(self, path: str | Path, *, format: str = "auto", skip_bad: bool = False) -> AddReport:  # noqa: A002 -- the command's word
         """Store a file of one conversation; importing it again adds only what is new. Raise FormatError."""
-        return self.add_many(read_file(Path(path), format_name=format, skip_bad=skip_bad))
+        return self.add_many(read_file(Path(path), format_name=format, skip_bad=skip_bad, memory=self))
 
     # --- care ---
 

@@ -49,6 +49,7 @@ class Format:
 
     module: str
     looks_like: str
+    repeats: bool = False  # what another file of its kind holds, under the same ids
 
 
 # In the order they are tried, the most particular first.
@@ -58,7 +59,9 @@ FORMATS = {
     "longmemeval": Format(module="longmemeval", looks_like="questions with haystack_session_ids"),
     "chatgpt": Format(module="chatgpt", looks_like="chats with a mapping of messages"),
     "claude": Format(module="claude", looks_like="chats with chat_messages"),
-    "claude-code": Format(module="claude_code", looks_like="entries with type, sessionId and uuid"),
+    "claude-code": Format(
+        module="claude_code", looks_like="entries with type, sessionId and uuid", repeats=True
+    ),
     "labelled": Format(module="labelled", looks_like="an object with id and sessions"),
     "messages": Format(module="messages", looks_like="messages with a role"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,9 +42,9 @@ def run_hook(memory: Memory, told: str, *, adding: Adding | None = None) -> str:
     Running it again changes nothing. Raise FormatError where the input or the transcript can't be read.
     """
     given = read_input(told)
-    if given.transcript_path is not None:
-        record_transcript(memory, Path(given.transcript_path), session_id=given.session_id)
-    context = recall_for(memory, given, adding or Adding())
+    said = read_transcript(Path(given.transcript_path)) if given.transcript_path is not None else []
+    record(memory, said, session_id=given.session_id)
+    context = recall_for(memory, given, adding or Adding(), begun=begin(said))
     if not context:
         return ""
     shown = {"hookEventName": given.hook_event_name, "additionalContext": context}
@@ -58,10 +59,13 @@ def read_input(told: str) -> HookInput:
     return check_shape(HookInput, value, entry=entry)
 
 
-def record_transcript(memory: Memory, path: Path, *, session_id: str) -> int:
-    """Store the turns of a transcript that the memory has in no session yet; give how many."""
-    turns = [turn for turn in read_transcript(path) if not has_turn(memory, turn.turn_id or "")]
-    return memory.add(turns, session_id=session_id).added if turns else 0
+def record(memory: Memory, said: list[NewTurn], *, session_id: str) -> int:
+    """Store what was said after the last turn that the memory has, in whatever session; give how many turns.
+
+    What stands before it and isn't there was forgotten.
+    """
+    new = list(takewhile(lambda turn: not has_turn(memory, turn.turn_id or ""), reversed(said)))[::-1]
+    return memory.add(new, session_id=session_id).added if new else 0
 
 
 def read_transcript(path: Path) -> list[NewTurn]:
@@ -76,6 +80,11 @@ def read_transcript(path: Path) -> list[NewTurn]:
     return [make_turn(each, time_of(each.timestamp)) for each in said]
 
 
+def begin(said: list[NewTurn]) -> datetime | None:
+    """Say when the first was said of what stands in a session's context, copies of what it was forked from too."""
+    return min((turn.said_at for turn in said if turn.said_at is not None), default=None)
+
+
 def time_of(given: object) -> datetime | None:
     """Give an entry's time where it is one, with its zone: words are kept without it too."""
     try:
@@ -85,10 +94,10 @@ def time_of(given: object) -> datetime | None:
     return moment if moment is not None and moment.utcoffset() is not None else None
 
 
-def recall_for(memory: Memory, given: HookInput, adding: Adding) -> str:
+def recall_for(memory: Memory, given: HookInput, adding: Adding, *, begun: datetime | None = None) -> str:
     """Recall for a prompt; at a start, for what was asked last, which after a compaction is of this session."""
     if given.hook_event_name == PROMPT:
-        return recall_earlier(memory, given.prompt, session_id=given.session_id, adding=adding)
+        return recall_earlier(memory, given.prompt, session_id=given.session_id, adding=adding, begun=begun)
     if given.hook_event_name != START or given.source == RESUMED:
         return ""
     sessions = [session.session_id for session in memory.sessions()]
@@ -97,5 +106,7 @@ def recall_for(memory: Memory, given: HookInput, adding: Adding) -> str:
     if not before:
         return ""
     said = [turn.text for turn in memory.turns(session_id=before[-1]) if turn.role is Role.USER]
-    begun = "" if compacted else given.session_id
-    return recall_earlier(memory, "\n".join(said[-LAST_PROMPTS:]), session_id=begun, adding=adding)
+    asked = "\n".join(said[-LAST_PROMPTS:])
+    if compacted:
+        return recall_earlier(memory, asked, session_id="", adding=adding)
+    return recall_earlier(memory, asked, session_id=given.session_id, adding=adding, begun=begun)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from scrubjay.datatypes import DatePrecision, TimeRange
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from scrubjay.evidence import Evidence
     from scrubjay.memory import Memory
 
@@ -23,16 +25,19 @@ class Adding:
     deadline: float | None = None  # seconds
 
 
-def recall_earlier(memory: Memory, question: str, *, session_id: str, adding: Adding) -> str:
+def recall_earlier(
+    memory: Memory, question: str, *, session_id: str, adding: Adding, begun: datetime | None = None
+) -> str:
     """Give the evidence for a prompt, with its instructions, from what was said before the session.
 
-    What the session holds is in the prompt already, so it is left out. Where the evidence hardly bears on the prompt,
-    give "".
+    What the session holds is in the prompt already, so it is left out: all from its first turn on, or from `begun` on.
+    Where the evidence hardly bears on the prompt, give "".
     """
     asked = question.strip()[-LONGEST_QUESTION:]
     if not asked:
         return ""
-    began = next((each.first_said_at for each in memory.sessions() if each.session_id == session_id), None)
+    sessions = [] if begun else memory.sessions()
+    began = begun or next((each.first_said_at for each in sessions if each.session_id == session_id), None)
     before = TimeRange(start=None, end=began, precision=DatePrecision.OTHER, text="before this session")
     evidence = memory.recall(
         asked,
