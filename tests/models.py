@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -156,6 +155,7 @@ class LoopbackServer(ThreadingHTTPServer):
         super().__init__((host, 0), ChatHandler)
         self.answers = answers
         self.asked: list[dict[str, Any]] = []
+        self.over = threading.Event()  # what waits to answer ends with the server
 
     @property
     def url(self) -> str:
@@ -174,7 +174,7 @@ class ChatHandler(BaseHTTPRequestHandler):
         self.send_answer(self.server.answers.pop(0))
 
     def send_answer(self, answer: Answer) -> None:
-        time.sleep(answer.seconds)
+        self.server.over.wait(answer.seconds)
         if answer.before is not None:
             answer.before()
         payload = answer.payload()
@@ -198,6 +198,7 @@ def serve(*answers: Answer) -> Iterator[LoopbackServer]:
     try:
         yield server
     finally:
+        server.over.set()
         server.shutdown()
         thread.join()
         server.server_close()

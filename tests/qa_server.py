@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from models import Answer, ChatHandler, LoopbackServer
 from scribes import TURN_LINE
+from small_memories import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,6 +107,10 @@ class PlayingServer(LoopbackServer):
         self.victim: int | None = None  # a process
         self.kill_at: int | None = None  # the request, from 1, at which it is killed instead of answered
         self.seconds = 0.0  # before each answer
+        self.hold_after: int | None = (
+            None  # so many requests the others are answered only when they are let go
+        )
+        self.let_go = threading.Event()
 
     def kill_now(self) -> bool:
         with self.lock:
@@ -123,8 +128,11 @@ class PlayingHandler(ChatHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with self.server.lock:
             self.server.asked.append(asked)
+            number = len(self.server.asked)
         if self.server.kill_now():
             return
+        if self.server.hold_after is not None and number > self.server.hold_after:
+            self.server.let_go.wait(PATIENCE)
         system, user = (message["content"] for message in asked["messages"])
         answer = reply_to(self.server.reply(system, user), system, user, seconds=self.server.seconds)
         with self.server.lock:
@@ -152,6 +160,8 @@ def serve_play(reply: Reply = play, *, host: str = "127.0.0.1") -> Iterator[Play
     try:
         yield server
     finally:
+        server.let_go.set()
+        server.over.set()
         server.shutdown()
         thread.join()
         server.server_close()

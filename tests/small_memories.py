@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -93,6 +94,14 @@ def open_home(place: str | Path, *, max_open: int = 16) -> MemoryHome | Postgres
         few = Settings(postgres=PostgresSettings(partitions=3, connections=4))
         return PostgresHome(str(place), settings=few, embedder=EMBEDDER, max_open=max_open)
     return MemoryHome(place, embedder=EMBEDDER, max_open=max_open)
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    """Wait for what another thread or process is to bring about; fail if it takes so long that it never will."""
+    give_up = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
 
 
 @contextmanager

@@ -6,14 +6,22 @@ import asyncio
 import inspect
 import threading
 import time
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from models import scripted_model
 from scribes import Scribe, open_eager, told
-from small_memories import EMBEDDER, PATIENCE, conversation, fill, open_memory, texts
+from small_memories import (
+    EMBEDDER,
+    PATIENCE,
+    conversation,
+    database_of,
+    fill,
+    open_memory,
+    texts,
+    wait_until,
+)
 
 from scrubjay.async_memory import AsyncMemory
 from scrubjay.datatypes import NewTurn, Role
@@ -30,8 +38,10 @@ from scrubjay.memory import Memory
 from scrubjay.threads import OneByOne, Threads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
+
+    from scrubjay.llm import ChatRequest
 
 
 def public_methods(kind: type) -> dict[str, Callable[..., object]]:
@@ -89,7 +99,7 @@ def test_a_memory_used_from_a_loop(tmp_path: Path) -> None:
 def test_opening_that_fails_leaves_nothing(tmp_path: Path) -> None:
     """Where a memory can't be opened the error is Memory's, and no thread is left."""
     open_memory(tmp_path / "memory.jay").close()
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
     async def use() -> None:
         with pytest.raises(EmbedderMismatchError):
@@ -98,86 +108,93 @@ def test_opening_that_fails_leaves_nothing(tmp_path: Path) -> None:
             await AsyncMemory.open(tmp_path / "none.jay", create=False)
 
     asyncio.run(use())
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
 
 
 # --- the loop goes on ---
 
 
-@asynccontextmanager
-async def ticking() -> AsyncIterator[list[float]]:
-    """Let the loop tick while the block runs; give when it did."""
-    ticks: list[float] = []
-
-    async def tick() -> None:
-        while True:
-            ticks.append(time.monotonic())
-            await asyncio.sleep(0.001)
-
-    ticker = asyncio.create_task(tick())
-    try:
-        yield ticks
-    finally:
-        ticker.cancel()
+def until_it_ticks(loop: asyncio.AbstractEventLoop) -> None:
+    """Wait, in a thread of a call, until the loop has done something else."""
+    ticked = threading.Event()
+    loop.call_soon_threadsafe(ticked.set)
+    assert ticked.wait(PATIENCE)
 
 
 def test_the_loop_ticks_during_a_write(tmp_path: Path) -> None:
-    """While a thousand turns are stored, one call after the other waiting for the disk, the loop goes on."""
+    """While a thousand turns are stored, batch by batch, and while an add waits for the file, the loop goes on."""
     turns = [("monday", NewTurn(role=Role.USER, text=f"turn number {n} of many")) for n in range(1_000)]
 
     async def use() -> None:
+        loop, done = asyncio.get_running_loop(), list[int]()
+
+        def advance(count: int) -> None:
+            until_it_ticks(loop)
+            done.append(count)
+
         async with await AsyncMemory.open(tmp_path / "memory.jay", embedder=EMBEDDER) as memory:
-            done: list[int] = []
-            async with ticking() as ticks:
-                await memory.add_many(turns, advance=done.append)
-                for number in range(20):
-                    await memory.add({"role": "user", "content": f"single {number}"}, session_id="tuesday")
-            assert len(ticks) > 20
+            await memory.add_many(turns, advance=advance)
+            assert len(done) > 1
             assert done[-1] == 1_000
+            with open_memory(tmp_path / "memory.jay") as other, database_of(other).write():
+                adding = asyncio.create_task(memory.add({"role": "user", "content": "waits"}, session_id="s"))
+                await asyncio.sleep(0.01)
+            assert (await adding).added == 1
 
     asyncio.run(use())
 
 
 def test_the_loop_ticks_during_consolidation(tmp_path: Path) -> None:
     """While a model is asked for one segment after the other, the loop goes on, and recalls are answered beside it."""
-    scribe = Scribe(seconds=0.03)
 
     async def use() -> None:
+        loop, answered = asyncio.get_running_loop(), threading.Event()
+
+        def until_recalled(_request: ChatRequest) -> None:
+            until_it_ticks(loop)
+            assert answered.wait(PATIENCE)
+
+        scribe = Scribe(before=until_recalled)
         async with AsyncMemory(open_eager(tmp_path / "memory.jay", scribe)) as memory:
             await memory.add_many(conversation())
-            async with ticking() as ticks:
-                running = asyncio.create_task(memory.consolidate(flush=True))
-                while not running.done():
-                    assert (await memory.recall("bassoon")).links
-                assert (await running).encoded == 11
-            assert len(ticks) > 11
+            running = asyncio.create_task(memory.consolidate(flush=True))
+            for _ in range(11):
+                assert (await memory.recall("bassoon")).links
+                answered.set()
+            assert (await running).encoded == 11
 
     asyncio.run(use())
 
 
 def test_ten_thousand_calls_leave_no_threads(tmp_path: Path) -> None:
     """Ten thousand calls at once are served by a bounded number of threads, which end with the memory."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
     async def use() -> None:
         async with AsyncMemory(fill(open_memory(tmp_path / "memory.jay")), threads=None) as memory:
             found = await asyncio.gather(*(memory.turn("ferry:1") for _ in range(10_000)))
             assert {turn.turn_id for turn in found} == {"ferry:1"}
-            assert threading.active_count() <= before + 4
+            assert len(set(threading.enumerate()) - before) <= 4
 
     asyncio.run(use())
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
 
 
 # --- cancelled ---
 
 
-async def cancelled(call: Coroutine[object, object, object], begun: threading.Event) -> None:
-    """Cancel a call once it has begun, and wait for its end."""
+async def cancelled(
+    call: Coroutine[object, object, object],
+    begun: threading.Event,
+    then: Callable[[], object] = lambda: None,
+) -> None:
+    """Cancel a call once it has begun, do something when it knows, and wait for its end."""
     task = asyncio.create_task(call)
-    await asyncio.to_thread(begun.wait, PATIENCE)
-    task.cancel()
-    task.cancel()
+    assert await asyncio.to_thread(begun.wait, PATIENCE)
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+    then()
     with pytest.raises(asyncio.CancelledError):
         await task
 
@@ -188,13 +205,12 @@ def test_a_cancelled_write_is_waited_for(tmp_path: Path) -> None:
 
     def slow(memory: Memory) -> None:
         begun.set()
-        may_end.wait(10)
+        assert may_end.wait(PATIENCE)
         memory.add({"role": "user", "content": "said late"}, session_id="s")
 
     async def use() -> None:
         async with AsyncMemory(open_memory(tmp_path / "memory.jay")) as memory:
-            asyncio.get_running_loop().call_later(0.05, may_end.set)
-            await cancelled(memory.run(slow), begun)
+            await cancelled(memory.run(slow), begun, may_end.set)
             assert [turn.text async for turn in memory.turns()] == ["said late"]
 
     asyncio.run(use())
@@ -207,7 +223,7 @@ def test_a_write_cancelled_before_it_began(tmp_path: Path) -> None:
     async def use() -> None:
         threads = Threads(calls=1, long=1)
         memory = AsyncMemory(open_memory(tmp_path / "memory.jay"), threads=threads)
-        holding = asyncio.create_task(threads.read(lambda: begun.set() or may_end.wait(10)))  # type: ignore[func-returns-value]
+        holding = asyncio.create_task(threads.read(lambda: begun.set() or may_end.wait(PATIENCE)))  # type: ignore[func-returns-value]
         waiting = asyncio.create_task(memory.add({"role": "user", "content": "never said"}, session_id="s"))
         await asyncio.sleep(0)
         await cancelled(asyncio.wait_for(waiting, None), begun)
@@ -220,11 +236,6 @@ def test_a_write_cancelled_before_it_began(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-def until_waiting(one_by_one: OneByOne) -> None:
-    while not one_by_one.waiting:
-        time.sleep(0.001)
-
-
 def test_a_write_cancelled_while_others_compute(tmp_path: Path) -> None:
     """A write that has a thread, and waits for its turn there when it is cancelled, stores nothing either."""
     begun, may_end = threading.Event(), threading.Event()
@@ -233,11 +244,11 @@ def test_a_write_cancelled_while_others_compute(tmp_path: Path) -> None:
         one_by_one = OneByOne(60)
         memory = open_memory(tmp_path / "memory.jay")
         threads = Threads(one_by_one=one_by_one)
-        holding = asyncio.create_task(threads.read(lambda: begun.set() or may_end.wait(10)))  # type: ignore[func-returns-value]
-        await asyncio.to_thread(begun.wait, 10)
+        holding = asyncio.create_task(threads.read(lambda: begun.set() or may_end.wait(PATIENCE)))  # type: ignore[func-returns-value]
+        await asyncio.to_thread(begun.wait, PATIENCE)
         add = partial(memory.add, {"role": "user", "content": "never said"}, session_id="s")
         waiting = asyncio.create_task(threads.write(add))
-        await asyncio.to_thread(until_waiting, one_by_one)
+        await asyncio.to_thread(wait_until, lambda: one_by_one.waiting)
         waiting.cancel()
         await asyncio.sleep(0)
         may_end.set()
@@ -258,7 +269,7 @@ def test_a_cancelled_read_is_let_go(tmp_path: Path) -> None:
     async def use() -> None:
         threads = Threads()
         memory = AsyncMemory(open_memory(tmp_path / "memory.jay"), threads=threads)
-        await cancelled(threads.read(lambda: begun.set() or may_end.wait(10)), begun)  # type: ignore[func-returns-value]
+        await cancelled(threads.read(lambda: begun.set() or may_end.wait(PATIENCE)), begun)  # type: ignore[func-returns-value]
         assert not may_end.is_set()
         may_end.set()
         await memory.close()
@@ -269,16 +280,15 @@ def test_a_cancelled_read_is_let_go(tmp_path: Path) -> None:
 
 def test_a_cancelled_consolidation_goes_on_later(tmp_path: Path) -> None:
     """A consolidation that is cancelled ends after the segment under way; the next one does the rest, nothing twice."""
-    begun = threading.Event()
-    scribe = Scribe(seconds=0.01, before=lambda _: begun.set())
+    begun, may_end = threading.Event(), threading.Event()
+    scribe = Scribe(before=lambda _: begun.set() or may_end.wait(PATIENCE))  # type: ignore[func-returns-value]
 
     async def use() -> None:
         async with AsyncMemory(open_eager(tmp_path / "memory.jay", scribe)) as memory:
             await memory.add_many(conversation())
-            await cancelled(memory.consolidate(flush=True), begun)
-            encoded = (await memory.status()).progress.segments.encoded
-            assert 1 <= encoded < 11
-            assert (await memory.consolidate()).encoded == 11 - encoded
+            await cancelled(memory.consolidate(flush=True), begun, may_end.set)
+            assert (await memory.status()).progress.segments.encoded == 1
+            assert (await memory.consolidate()).encoded == 10
             assert sorted(await memory.run(told)) == sorted(await memory.run(texts))
             assert len(scribe.asked) == 11
 
@@ -371,7 +381,7 @@ def test_an_answer_that_fails(tmp_path: Path) -> None:
 
 def test_an_answer_left_early(tmp_path: Path) -> None:
     """An answer that nobody reads to its end is ended, and its threads with it."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
     async def use() -> None:
         with scripted_model(" ".join(["word"] * 2_000)) as (model, _):
@@ -382,7 +392,7 @@ def test_an_answer_left_early(tmp_path: Path) -> None:
                 assert stream.answer is None
 
     asyncio.run(use())
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
 
 
 # --- users of a home ---

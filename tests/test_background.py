@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from models import Answer, serve
 from scribes import Scribe, cited, open_eager, spent_tokens, states, told
-from small_memories import EMBEDDER, open_memory, run_python, say
+from small_memories import EMBEDDER, PATIENCE, open_memory, run_python, say, wait_until
 
 from scrubjay import Memory, Settings
 from scrubjay.background import THREAD_NAME
@@ -19,27 +19,18 @@ from scrubjay.settings import SEGMENT_PRESETS, BackgroundSettings, ChatSettings,
 from scrubjay.store.connection import remove_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from scrubjay.datatypes import BackgroundState
     from scrubjay.llm import ChatRequest
 
 FACTS = ("Pepper is a beagle.", "Oleg plays the bassoon.", "Mira lives in Visby.")
-PATIENCE = 30  # seconds on a busy machine
 SOON = EncoderSettings(retry_seconds=0.05)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "m.jay"
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 def state(memory: Memory) -> BackgroundState:
@@ -138,9 +129,9 @@ def test_a_wrong_key_is_shown(path: Path) -> None:
 
     with open_eager(path, Scribe(before=refuse), encoder=SOON, consolidate="background") as memory:
         say(memory, *FACTS)
-        wait_until(lambda: len(refused) == 4)
+        wait_until(lambda: len(refused) >= 4)
         wait_until(lambda: state(memory).last_error == "wrong key")
-        pauses = [after - before for before, after in pairwise(refused)]
+        pauses = [after - before for before, after in pairwise(refused[:4])]
         assert all(pause >= least for pause, least in zip(pauses, (0.05, 0.1, 0.2), strict=True))
         assert states(memory) == (1, 2, 0, 0)
         assert memory.status().failing == ()
@@ -179,14 +170,14 @@ def test_bad_replies_are_shown(path: Path) -> None:
 
 def test_closing_ends_a_call(path: Path) -> None:
     """Closing doesn't wait for a model that takes its time: the segment is free again, and nothing is counted."""
-    with serve(Answer(seconds=60)) as server:
-        chat = ChatSettings(model="served", base_url=server.url, timeout_seconds=60)
+    with serve(Answer(seconds=PATIENCE)) as server:
+        chat = ChatSettings(model="served", base_url=server.url, timeout_seconds=PATIENCE)
         memory = open_eager(path, chat=chat, consolidate="background")
         say(memory, *FACTS[:2])
         wait_until(lambda: server.asked)
         started = time.monotonic()
         memory.close()
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < PATIENCE / 2
     assert workers() == []
     with open_eager(path, Scribe()) as memory:
         assert (memory.segments.progress().leased, spent_tokens(memory)[0]) == (0, 0)
@@ -196,11 +187,18 @@ def test_closing_ends_a_call(path: Path) -> None:
 
 def test_a_model_that_was_given_is_left_open(path: Path) -> None:
     """Closing waits for the call of a model that is somebody else's, keeps its result, and takes no further segment."""
-    scribe = Scribe(seconds=0.2)
+    answered = threading.Event()
+    scribe = Scribe(before=lambda _request: answered.wait(PATIENCE))
     memory = open_eager(path, scribe, consolidate="background")
+    worker = memory._worker
+    assert worker is not None
     say(memory, *FACTS)
     wait_until(lambda: scribe.asked)
-    memory.close()
+    closing = threading.Thread(target=memory.close)
+    closing.start()
+    wait_until(lambda: not worker.state.running)
+    answered.set()
+    closing.join()
     with open_eager(path) as memory:
         assert (told(memory), memory.segments.progress().leased) == ([FACTS[0]], 0)
 
@@ -234,15 +232,15 @@ def test_a_deleted_file_ends_it(path: Path) -> None:
 
 def test_many_memories_leave_no_thread(tmp_path: Path) -> None:
     """Opening and closing many leaves as many threads as there were."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
     for number in range(20):
         with open_eager(tmp_path / f"{number}.jay", Scribe(), consolidate="background") as memory:
             say(memory, *FACTS)
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
 
 
 def test_a_program_that_never_closes(path: Path) -> None:
-    """A program that ends without closing its memory ends, at once, and holds no segment."""
+    """A program that ends without closing its memory ends, with the segment under way, and holds none."""
     code = """
 import sys
 from scribes import Scribe, open_eager
@@ -252,9 +250,7 @@ say(memory, *(f"Fact {turn}." for turn in range(60)))
 while not memory.segments.progress().leased:
     pass
 """
-    started = time.monotonic()
     run_python(code, str(path))
-    assert time.monotonic() - started < 12  # encoding all would take 18
     with open_eager(path, Scribe()) as memory:
         assert memory.segments.progress().leased == 0
         assert states(memory)[2] == len(cited(memory)) < 59

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from qa_examples import write_corrections, write_locomo
 from qa_server import PlayingServer, serve_play
-from small_memories import PATIENCE
+from small_memories import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,16 +103,17 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     chance, kills, workers = random.Random(3), 0, 3
     with serve_play() as server:
         server.seconds = 0.05
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             asked = len(server.asked)
+            if number == 0:
+                server.hold_after = sum(whole.answered.values()) // 2  # it can't have ended by then
             process = start_qa(server, folder, "--workers", str(workers))
-            give_up = time.monotonic() + PATIENCE
-            while len(server.asked) == asked and process.poll() is None and time.monotonic() < give_up:
-                time.sleep(0.005)
+            wait_until(lambda: len(server.asked) > asked or process.poll() is not None)  # noqa: B023 -- called here alone
             time.sleep(chance.uniform(0, 0.3))
             kills += process.poll() is None
             process.kill()
             process.communicate(timeout=PATIENCE)
+            server.hold_after = None
         process = start_qa(server, folder, "--workers", str(workers))
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err

@@ -101,7 +101,7 @@ def test_ui_looks_where_it_is_told(one: Path, folder: Path, typed: str) -> None:
     arguments = {"home": ("--home", folder), "memory": ("--memory", one)}[typed]
     named = {"SCRUBJAY_MEMORY": str(one), "SCRUBJAY_HOME": str(folder)}
     with page_process(*arguments, **named) as (address, _):
-        users = httpx2.get(f"{address}/v1/users").json()["users"]
+        users = httpx2.get(f"{address}/v1/users", timeout=PATIENCE).json()["users"]
     assert users == {"home": ["jonas", "mira"], "memory": ["one"]}[typed]
 
 
@@ -110,7 +110,9 @@ def test_ui_looks_where_the_environment_says(one: Path, folder: Path, name: str)
     """Where nothing was typed, the environment says where; both of it are refused."""
     places = {"SCRUBJAY_MEMORY": str(one), "SCRUBJAY_HOME": str(folder)}
     with page_process(**{name: places[name]}) as (address, _):
-        assert len(httpx2.get(f"{address}/v1/users").json()["users"]) == (2 if name.endswith("HOME") else 1)
+        assert len(httpx2.get(f"{address}/v1/users", timeout=PATIENCE).json()["users"]) == (
+            2 if name.endswith("HOME") else 1
+        )
     refused = run("ui", "--no-open", **places)
     assert (refused.returncode, "--memory FILE, --home FOLDER or --dsn ADDRESS" in refused.stderr) == (
         2,
@@ -133,7 +135,7 @@ def test_ui_looks_into_a_database() -> None:
         with PostgresHome(dsn) as home:
             say(home.memory("mira"), "Oleg plays the bassoon.")
         with page_process("--dsn", dsn) as (address, _):
-            assert httpx2.get(f"{address}/v1/users").json()["users"] == ["mira"]
+            assert httpx2.get(f"{address}/v1/users", timeout=PATIENCE).json()["users"] == ["mira"]
     refused = run("ui", "--no-open", "--memory", "postgresql://app:hush@db/app")
     assert (refused.returncode, "--dsn ADDRESS" in refused.stderr) == (2, True)
     assert "hush" not in refused.stderr
@@ -184,10 +186,10 @@ def test_import_stores_where_it_is_told(one: Path, tmp_path: Path) -> None:
 def test_ui_tells_where_and_what_failed(one: Path) -> None:
     """`ui` tells a person where the page is and what failed, a plain line each, and nothing else until it is ended."""
     with page_process("--memory", one) as (address, process):
-        assert httpx2.get(f"{address}/v1/users").status_code == 200
-        assert httpx2.get(f"{address}/v1/users/nobody/status").status_code == 404
+        assert httpx2.get(f"{address}/v1/users", timeout=PATIENCE).status_code == 200
+        assert httpx2.get(f"{address}/v1/users/nobody/status", timeout=PATIENCE).status_code == 404
         one.unlink()
-        assert httpx2.get(f"{address}/v1/users/one/status").status_code >= 500
+        assert httpx2.get(f"{address}/v1/users/one/status", timeout=PATIENCE).status_code >= 500
         process.send_signal(signal.SIGINT)
         printed, told = process.communicate(timeout=PATIENCE)
     assert printed == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from scribes import (
     states,
     told,
 )
-from small_memories import EMBEDDER, fill, open_memory, say
+from small_memories import EMBEDDER, PATIENCE, fill, open_memory, say, wait_until
 
 from scrubjay import Memory, Settings
 from scrubjay.bench.replay import load_replay
@@ -175,7 +174,7 @@ def test_limits_that_nothing_meets(eager: Memory, limits: object) -> None:
 
 def test_sessions_side_by_side(tmp_path: Path) -> None:
     """Four workers have four sessions at once under way, and each session's segments stay in order."""
-    together = threading.Barrier(4, timeout=30)
+    together = threading.Barrier(4, timeout=PATIENCE)
     scribe = Scribe(before=lambda request: together.wait() if request.turn_ids[0].endswith(":0") else None)
     with open_eager(tmp_path / "m.jay", scribe) as memory:
         for session in range(4):
@@ -268,14 +267,14 @@ def test_adding_goes_on_during_a_call(tmp_path: Path) -> None:
 
     def be_slow(_request: ChatRequest) -> None:
         asked.set()
-        assert answered.wait(30)
+        assert answered.wait(PATIENCE)
 
     path = tmp_path / "m.jay"
     with open_eager(path, Scribe(before=be_slow)) as memory, open_memory(path) as other:
         say(memory, FACTS[0])
         worker = threading.Thread(target=lambda: memory.consolidate(flush=True))
         worker.start()
-        assert asked.wait(30)
+        assert asked.wait(PATIENCE)
         say(memory, FACTS[1], session_id="tuesday")
         say(other, FACTS[2], session_id="tuesday")
         assert (states(memory), memory.segments.progress().leased) == ((2, 1, 0, 0), 1)
@@ -305,23 +304,33 @@ def test_forgetting_during_a_call(tmp_path: Path, forgotten: str, left: tuple[in
         assert memory.doctor() == ()
 
 
+def leased_until(memory: Memory) -> datetime:
+    """Give when the only lease of a segment runs out."""
+    until = memory.segments.next_lease_at(memory.records.encodings()[0].encoding_row)
+    assert until is not None
+    return until
+
+
 def test_a_slow_worker(tmp_path: Path) -> None:
     """However long a model takes, its worker keeps the segment: no other encodes it, and it is paid for once."""
     asked, answered = threading.Event(), threading.Event()
 
     def be_slow(_request: ChatRequest) -> None:
         asked.set()
-        assert answered.wait(30)
+        assert answered.wait(PATIENCE)
 
     path = tmp_path / "m.jay"
-    hasty = EncoderSettings(lease_seconds=0.6)
+    hasty = EncoderSettings(lease_seconds=6.0)
     slow, quick = Scribe(signs=True, before=be_slow), Scribe(signs=True)
     with open_eager(path, slow, encoder=hasty) as one, open_eager(path, quick, encoder=hasty) as other:
         say(one, FACTS[0])
         worker = threading.Thread(target=lambda: one.consolidate(flush=True))
         worker.start()
-        assert asked.wait(30)
-        time.sleep(2 * hasty.lease_seconds)
+        assert asked.wait(PATIENCE)
+        first = leased_until(other)
+        wait_until(lambda: leased_until(other) > first)
+        second = leased_until(other)
+        wait_until(lambda: leased_until(other) > second)
         assert other.consolidate().encoded == 0
         answered.set()
         worker.join()
@@ -334,7 +343,7 @@ def test_a_lost_lease(tmp_path: Path) -> None:
 
     def be_slow(_request: ChatRequest) -> None:
         asked.set()
-        assert answered.wait(30)
+        assert answered.wait(PATIENCE)
 
     path = tmp_path / "m.jay"
     slow, quick = Scribe(signs=True, before=be_slow), Scribe(signs=True)
@@ -342,7 +351,7 @@ def test_a_lost_lease(tmp_path: Path) -> None:
         say(one, FACTS[0])
         worker = threading.Thread(target=lambda: one.consolidate(flush=True))
         worker.start()
-        assert asked.wait(30)
+        assert asked.wait(PATIENCE)
         lease = other.segments.lease_segment(
             1, owner="x", now=datetime.now(UTC) + timedelta(days=1), lease_seconds=1
         )
@@ -537,7 +546,7 @@ def test_tiny_model(tmp_path: Path) -> None:
     """A real model, served over HTTP, encodes a segment; what it costs is what its server counted."""
     encoder = EncoderSettings(summaries=True, max_output_tokens=200)  # typed records are too much for it
     with serve_tiny_model() as url:
-        chat = ChatSettings(model="smollm2", base_url=url, timeout_seconds=100, attempts=1)
+        chat = ChatSettings(model="smollm2", base_url=url, timeout_seconds=10 * PATIENCE, attempts=1)
         settings = Settings(chat=chat, encoder=encoder)
         with Memory(tmp_path / "m.jay", embedder=EMBEDDER, settings=settings) as memory:
             ids = say(memory, "I moved to Lisbon last month.", "And I am allergic to nuts, by the way.")

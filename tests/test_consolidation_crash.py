@@ -16,10 +16,12 @@ from scrubjay.datatypes import EncodingState, SegmentState
 from scrubjay.settings import EncoderSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from multiprocessing.connection import Connection
     from multiprocessing.synchronize import Barrier
     from pathlib import Path
 
+    from scrubjay.llm import ChatRequest
     from scrubjay.memory import Memory
 
 ROUNDS = int(os.environ.get("SCRUBJAY_CONSOLIDATION_KILL_ROUNDS", "15"))
@@ -28,10 +30,12 @@ CALL_SECONDS = 0.001  # short beside a commit, so that many are killed in one
 SHORT_LEASE = EncoderSettings(retry_seconds=0.0, lease_seconds=0.5)
 
 
-def open_signing(path: str, *, lease_seconds: float = 0.5) -> Memory:
+def open_signing(
+    path: str, *, lease_seconds: float = 0.5, before: Callable[[ChatRequest], object] | None = None
+) -> Memory:
     """Open a memory whose model signs each reply, so that a segment encoded twice would show two records a turn."""
     encoder = EncoderSettings(retry_seconds=0.0, lease_seconds=lease_seconds)
-    return open_eager(path, Scribe(signs=True, seconds=CALL_SECONDS), encoder=encoder)
+    return open_eager(path, Scribe(signs=True, seconds=CALL_SECONDS, before=before), encoder=encoder)
 
 
 def work_until_killed(path: str, ready: Connection, seed: int) -> None:
@@ -120,8 +124,15 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
 
 
 def consolidate_at(path: str, barrier: Barrier, results: Connection) -> None:
-    with open_signing(path, lease_seconds=600) as memory:
-        barrier.wait(PATIENCE)
+    """Consolidate until nothing is left; the first call waits until every process has one."""
+    asked: list[object] = []
+
+    def meet(request: object) -> None:
+        asked.append(request)
+        if len(asked) == 1:
+            barrier.wait(PATIENCE)
+
+    with open_signing(path, lease_seconds=600, before=meet) as memory:
         calls = 0
         for _ in range(FOREVER):
             report = memory.consolidate(flush=True, idle=timedelta(0), limits=most(workers=2))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from models import Answer, serve
 from scribes import IMPATIENT, Scribe, most, open_eager, spent_tokens, states, told
-from small_memories import EMBEDDER, say
+from small_memories import EMBEDDER, PATIENCE, say
 
 from scrubjay import Memory, Settings
 from scrubjay.datatypes import SegmentState
@@ -42,12 +42,14 @@ def reply(*records: object, note: str = "") -> str:
 GOOD = Answer(content=reply(record()))
 
 
-def once(url: str) -> ChatSettings:
-    return ChatSettings(model="served", base_url=url, attempts=1, timeout_seconds=0.5)
+def once(url: str, *, timeout_seconds: float = PATIENCE) -> ChatSettings:
+    return ChatSettings(model="served", base_url=url, attempts=1, timeout_seconds=timeout_seconds)
 
 
-def open_served(path: Path, url: str, *, encoder: EncoderSettings = IMPATIENT) -> Memory:
-    return open_eager(path, chat=once(url), encoder=encoder)
+def open_served(
+    path: Path, url: str, *, encoder: EncoderSettings = IMPATIENT, timeout_seconds: float = PATIENCE
+) -> Memory:
+    return open_eager(path, chat=once(url, timeout_seconds=timeout_seconds), encoder=encoder)
 
 
 def only_segment(memory: Memory) -> Segment:
@@ -92,12 +94,14 @@ def test_short_rate_limit_is_waited_for(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble", [Answer(status=500), Answer(status=503), Answer(seconds=1.5), Answer(status=400)], ids=str
+    "trouble",
+    [Answer(status=500), Answer(status=503), Answer(seconds=PATIENCE), Answer(status=400)],
+    ids=["500", "503", "slow", "400"],
 )
 def test_failing_provider(path: Path, trouble: Answer) -> None:
     """A provider that fails stops the run; a segment it fails for three times is given up, visibly, until asked for."""
-    with serve(*[trouble] * 9, *[GOOD] * 9) as server, open_served(path, server.url) as memory:
-        server.answers[:] = [trouble] * (9 if trouble.status == 400 else 3) + [GOOD] * 9
+    hasty = 0.5 if trouble.seconds else PATIENCE
+    with serve(*[trouble] * 9) as server, open_served(path, server.url, timeout_seconds=hasty) as memory:
         say(memory, FACTS[0])
         say(memory, FACTS[1], session_id="tuesday")
         for attempt in (1, 2):
@@ -108,6 +112,7 @@ def test_failing_provider(path: Path, trouble: Answer) -> None:
         assert states(memory) == (0, 1, 0, 1)
         assert [segment.state for segment in memory.status().failing] == [SegmentState.FAILED]
         assert only_segment(memory).last_error.startswith("served: ")
+    with serve(*[GOOD] * 9) as server, open_served(path, server.url) as memory:
         assert memory.consolidate().encoded == 1
         assert memory.segments.retry_failed() == 1
         assert memory.consolidate().stopped == ""

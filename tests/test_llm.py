@@ -26,6 +26,7 @@ from models import (
 )
 from pydantic import BaseModel, Field
 from pydantic_ai.messages import ModelResponse, ThinkingPart
+from small_memories import PATIENCE, wait_until
 
 from scrubjay.datatypes import Usage
 from scrubjay.encode import build_request
@@ -166,7 +167,7 @@ def test_five_megabytes(text: str) -> None:
     assert "1,000,000 are read" in refused.fault
     started = time.perf_counter()
     assert read_reply(text, City, cut_short=False, longest=10_000_000).value is None
-    assert time.perf_counter() - started < 30
+    assert time.perf_counter() - started < PATIENCE
 
 
 @settings(deadline=None)
@@ -397,7 +398,7 @@ def test_recovering_provider(waits: list[float]) -> None:
 def test_timeout(waits: list[float]) -> None:
     """A provider that doesn't answer in time is unavailable."""
     hasty = replace(LITTLE_PATIENCE, timeout_seconds=0.2, attempts=2)
-    slow = Answer(content=LISBON, seconds=1)
+    slow = Answer(content=LISBON, seconds=PATIENCE)
     with serve(slow, slow) as server, pytest.raises(ModelUnavailableError):
         ask(server, waits, hasty)
     assert waits == [1]
@@ -519,16 +520,15 @@ def test_closing_stops_a_request(waits: list[float]) -> None:
         except ModelError as error:
             caught.append(error)
 
-    with serve(Answer(content=LISBON, seconds=60)) as server:
+    with serve(Answer(content=LISBON, seconds=PATIENCE)) as server:
         model = connect(server, waits)
         worker = threading.Thread(target=work, args=(model,))
         worker.start()
-        while not server.asked:
-            time.sleep(0.01)
+        wait_until(lambda: server.asked)
         started = time.perf_counter()
         model.close()
         worker.join()
-        assert time.perf_counter() - started < 30
+        assert time.perf_counter() - started < PATIENCE / 2
     assert isinstance(caught[0], ModelUnavailableError)
     with pytest.raises(ModelUnavailableError, match="closed"):
         model.complete(REQUEST, City)
@@ -638,7 +638,7 @@ def test_real_model_end_to_end(tiny_model_url: str) -> None:
     short = replace(
         request, system='Write what the turns say: {"records": [{"turns": [1], "type": "fact", "text": "…"}]}'
     )
-    model = load_model(ChatSettings(model="smollm2", base_url=tiny_model_url, timeout_seconds=100))
+    model = load_model(ChatSettings(model="smollm2", base_url=tiny_model_url, timeout_seconds=10 * PATIENCE))
     completion = model.complete(short, RecordsReply)
     model.close()
     assert "".join(completion.text.split()).startswith('{"records":[')

@@ -454,7 +454,7 @@ def test_killed_it_has_lost_no_acknowledged_turn(tmp_path: Path) -> None:
 def recall_over(url: str, *, token: str | None = None) -> dict[str, Any]:
     async def run() -> dict[str, Any]:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        async with httpx2.AsyncClient(headers=headers) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
             with anyio.fail_after(PATIENCE):
                 async with Client(streamable_http_client(url, http_client=http)) as client:
                     turns = [{"role": "user", "content": "Oleg plays the bassoon."}]

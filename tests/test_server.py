@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-import time
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from models import scripted_model
 from scribes import Scribe
 from servers import SPOKEN, add_spoken, application, spoken_turns, user_path
-from small_memories import EMBEDDER, open_memory
+from small_memories import EMBEDDER, PATIENCE, open_memory, wait_until
 
 from scrubjay.home import MemoryHome
 from scrubjay.json_log import JsonLines
@@ -253,16 +253,15 @@ def test_without_a_model(client: TestClient, rest: str, body: dict[str, str]) ->
 
 
 def wait_for_end(client: TestClient, where: str) -> dict[str, object]:
-    while True:
-        operation: dict[str, object] = client.get(where).json()
-        if operation["state"] != "running":
-            return operation
-        time.sleep(0.01)
+    wait_until(lambda: client.get(where).json()["state"] != "running")
+    operation: dict[str, object] = client.get(where).json()
+    return operation
 
 
 def test_a_consolidation_is_an_operation(tmp_path: Path) -> None:
     """Consolidating answers at once with an operation, whose report says in the end what was done; one at a time."""
-    scribe = Scribe(seconds=0.05)
+    may_end = threading.Event()
+    scribe = Scribe(before=lambda _request: may_end.wait(PATIENCE))
     with application(tmp_path, model=scribe, memory_settings=EAGER) as client:
         add_spoken(client)
         plan = client.post(user_path("mira", "/consolidate"), json={"dry_run": True, "flush": True})
@@ -273,6 +272,7 @@ def test_a_consolidation_is_an_operation(tmp_path: Path) -> None:
         assert begun.status_code == 202
         again = client.post(user_path("mira", "/consolidate"), json={})
         assert (again.status_code, again.json()["operation_id"]) == (409, begun.json()["operation_id"])
+        may_end.set()
         ended = wait_for_end(client, begun.headers["Location"])
         assert (ended["state"], ended["done"], ended["problem"]) == ("done", 2, None)
         report = ended["report"]
@@ -435,8 +435,11 @@ def test_a_failure_of_the_server(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 def test_what_takes_too_long(tmp_path: Path) -> None:
     """A request that takes longer than the server allows is told so."""
     settings = ServerSettings(model_seconds=0.05, long_threads=1)
-    with application(tmp_path, settings=settings, model=Scribe(seconds=0.2), memory_settings=EAGER) as client:
+    may_end = threading.Event()
+    scribe = Scribe(before=lambda _request: may_end.wait(PATIENCE))
+    with application(tmp_path, settings=settings, model=scribe, memory_settings=EAGER) as client:
         add_spoken(client)
         client.post(user_path("mira", "/consolidate"), json={"flush": True})  # takes the only thread
         answer = client.post(user_path("mira", "/answer"), json={"question": "Who held the ladder?"})
+        may_end.set()
         assert (answer.status_code, answer.json()["code"]) == (504, "too_slow")

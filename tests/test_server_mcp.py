@@ -49,7 +49,7 @@ def talk(
     headers = {name: value for name, value in named.items() if value.removeprefix("Bearer ")}
 
     async def run() -> Given:
-        async with httpx2.AsyncClient(headers=headers) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
             with anyio.fail_after(PATIENCE):
                 async with Client(
                     streamable_http_client(f"{url}/mcp", http_client=http), mode=mode
@@ -86,7 +86,7 @@ def test_a_server_answers_by_its_keys(tmp_path: Path, ring: KeyRing, mode: str) 
         nothing = talk(server.url, ask, key=team, user="team/jonas", mode=mode)
         assert "Oleg" not in nothing
         assert "Oleg plays the bassoon." in talk(server.url, ask, key=mira, user="mira", mode=mode)
-        answer = httpx2.post(f"{server.url}/mcp", json=LIST, headers=ACCEPT)
+        answer = httpx2.post(f"{server.url}/mcp", json=LIST, headers=ACCEPT, timeout=PATIENCE)
         assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
         logged = [line for line in server.stop() if line["event"] == "request"]
     assert {line["route"] for line in logged if line["status"] == 200} == {"/mcp"}
@@ -104,7 +104,9 @@ def serving(folder: Path, ring: KeyRing | None = None) -> Iterator[str]:
 
 def status(url: str, *, key: str = "", **headers: str) -> int:
     named = {"Authorization": f"Bearer {key}"} if key else {}
-    return httpx2.post(f"{url}/mcp", json=LIST, headers={**ACCEPT, **named, **headers}).status_code
+    return httpx2.post(
+        f"{url}/mcp", json=LIST, headers={**ACCEPT, **named, **headers}, timeout=PATIENCE
+    ).status_code
 
 
 def test_a_key_is_for_its_users_and_rights(tmp_path: Path, ring: KeyRing) -> None:
@@ -173,7 +175,7 @@ def test_without_keys_only_this_machine(tmp_path: Path) -> None:
         assert status(url) == 422
         assert status(url, **user, Host="evil.example") == 401
         assert status(url, **user, Origin="https://evil.example") == 401
-        assert httpx2.get(f"{url}/mcp", headers=ACCEPT).status_code == 405
+        assert httpx2.get(f"{url}/mcp", headers=ACCEPT, timeout=PATIENCE).status_code == 405
     with application(tmp_path / "home", address="192.0.2.7") as client:
         assert client.post("/mcp", json=LIST, headers={**ACCEPT, **user}).status_code == 401
 
@@ -186,7 +188,7 @@ def test_calls_at_once_keep_apart(tmp_path: Path, ring: KeyRing) -> None:
     async def one(url: str, user: str) -> str:
         headers = {"Authorization": f"Bearer {keys[user]}"}
         async with (
-            httpx2.AsyncClient(headers=headers) as http,
+            httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http,
             Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
         ):
             for number in range(3):

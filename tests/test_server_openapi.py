@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from servers import add_spoken, listening
-from small_memories import EMBEDDER
+from small_memories import EMBEDDER, PATIENCE
 
 from scrubjay.datatypes import Usage
 from scrubjay.home import MemoryHome
@@ -91,7 +91,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         MemoryHome(folder, embedder=EMBEDDER, model=Yes()) as home,
         listening(create_app(home, keys=ring, settings=ServerSettings(rate=""))) as port,
     ):
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=headers) as client:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=PATIENCE) as client:
             add_spoken(client)
         yield Served(url=f"http://127.0.0.1:{port}", headers=headers)
     ring.close()
@@ -122,7 +122,7 @@ def test_the_description_holds(served: Served, name: str, mode: GenerationMode) 
 
 def test_every_route_is_described(served: Served) -> None:
     """Each route says what it does, what it answers, and how it refuses."""
-    paths = httpx2.get(f"{served.url}/openapi.json").json()["paths"]
+    paths = httpx2.get(f"{served.url}/openapi.json", timeout=PATIENCE).json()["paths"]
     assert len(paths) > 15
     for path, methods in paths.items():
         for method, described in methods.items():

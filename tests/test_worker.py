@@ -11,7 +11,7 @@ import pytest
 from postgres_server import fresh_database
 from qa_server import serve_play
 from scribes import spent_tokens
-from small_memories import PATIENCE, say
+from small_memories import PATIENCE, say, wait_until
 from workers import (
     asked_for,
     count_states,
@@ -28,20 +28,13 @@ from scrubjay.settings import EncoderSettings
 from scrubjay.worker import WorkerOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 
 @pytest.fixture
 def database() -> Iterator[str]:
     with fresh_database() as dsn:
         yield dsn
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 def test_several_workers(database: str) -> None:
@@ -111,7 +104,7 @@ def test_budgets_are_shared(database: str) -> None:
             running_worker(database, server, *options) as one,
             running_worker(database, server, *options) as two,
         ):
-            wait_for(lambda: len(server.asked) >= 7)
+            wait_until(lambda: len(server.asked) >= 7)
             time.sleep(1)
             for worker in (one, two):
                 worker.stop()
@@ -132,14 +125,33 @@ def test_budgets_are_shared(database: str) -> None:
 def test_stopped(database: str) -> None:
     """Told to stop, a worker finishes the calls under way and takes nothing more."""
     fill_database(database, {f"user {number}": 2 for number in range(6)})
+    options = WorkerOptions(concurrency=2)
     with serve_play(sign) as server:
-        server.seconds = 1.0
-        with running_worker(database, server, "--concurrency", "2") as worker:
-            wait_for(lambda: len(server.asked) == 2)
-            logged = worker.stop()
-    assert [line["event"] for line in logged] == ["encoded", "encoded"]
+        server.hold_after = 0
+        with working_here(database, server, options, encoder=EncoderSettings()) as (worker, told, running):
+            wait_until(lambda: len(server.asked) == 2)
+            worker.stop()
+            server.let_go.set()
+            running.result(PATIENCE)
+    assert [event for event, _ in told.events] == ["started", "encoded", "encoded", "ended"]
     assert len(server.asked) == 2
     assert count_states(database) == {SegmentState.ENCODED: 2, SegmentState.PENDING: 10}
+
+
+def test_stopped_by_a_signal(database: str) -> None:
+    """A worker's process that is told to stop finishes what it has asked for, and soon takes nothing more."""
+    fill_database(database, {"ana": 100})
+    with serve_play(sign) as server:
+        server.hold_after = 1
+        with running_worker(database, server) as worker:
+            wait_until(lambda: len(server.asked) == 2)
+            worker.send(signal.SIGTERM)
+            server.let_go.set()
+            logged = worker.finish()
+    assert {line["event"] for line in logged} == {"encoded"}
+    assert 2 <= len(logged) == len(server.asked) < 100
+    pending = 100 - len(logged)
+    assert count_states(database) == {SegmentState.ENCODED: len(logged), SegmentState.PENDING: pending}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +165,7 @@ def test_stopped_at_once(database: str, grace: str, signals: list[signal.Signals
     with serve_play(sign) as server:
         server.seconds = PATIENCE
         with running_worker(database, server, "--grace", grace) as worker:
-            wait_for(lambda: len(server.asked) == 1)
+            wait_until(lambda: len(server.asked) == 1)
             for number in signals:
                 worker.send(number)
                 time.sleep(0.1)
@@ -169,12 +181,12 @@ def test_killed(database: str) -> None:
     """Of a worker that was killed another has the segment once the lease has run out, and encodes it once."""
     fill_database(database, {"ana": 3})
     with serve_play(sign) as server:
-        server.seconds = 1.0
+        server.hold_after = 1
         options = ("--lease-seconds", "2")
         with running_worker(database, server, *options) as worker:
-            wait_for(lambda: len(server.asked) == 2)
+            wait_until(lambda: len(server.asked) == 2)
             worker.kill()
-        server.seconds = 0.0
+        server.hold_after = None
         with running_worker(database, server, "--drain", *options) as worker:
             worker.finish()
     assert [words[0] for words in asked_for(server)] == [f"ana turn {number}" for number in (0, 1, 1, 2)]
@@ -195,14 +207,14 @@ def test_the_provider_is_away(database: str) -> None:
         serve_play(reply) as server,
         working_here(database, server, options, encoder=encoder) as (_, told, running),
     ):
-        wait_for(lambda: told.count("waiting") >= 5)
+        wait_until(lambda: told.count("waiting") >= 5)
         assert not running.done()
         assert len(server.asked) <= options.concurrency + told.count("waiting")
         waits = [float(str(fields["seconds"])) for event, fields in told.events if event == "waiting"]
         assert waits == sorted(waits)
         assert waits[-1] > waits[0]
         away = False
-        wait_for(lambda: told.count("encoded") == 20)
+        wait_until(lambda: told.count("encoded") == 20)
     assert count_states(database) == {SegmentState.ENCODED: 20}
 
 
