@@ -67,11 +67,24 @@ def load_embedder(name: str = "static") -> Embedder:
     Raise SettingsError for a name that means nothing, MissingExtraError where a package is missing, EmbedderError
     where the embedder does not answer.
     """
+    require_embedder(name)
     kind, _, model = name.partition(":")
-    loader = _LOADERS.get(kind)
-    if loader is None:
+    return _LOADERS[kind](name, model)
+
+
+def require_embedder(name: str) -> None:
+    """Raise SettingsError for a name that means nothing; no provider is asked, and nothing is loaded."""
+    kind, _, model = name.partition(":")
+    if kind not in _LOADERS:
         raise SettingsError(f"no embedder is named {name!r}: it begins with one of {', '.join(_LOADERS)}")
-    return loader(name, model)
+    if kind == "static" and model not in {"", STATIC_VERSION}:
+        raise SettingsError(
+            f"{name!r} is not in this ScrubJay, static:{STATIC_VERSION} is: `scrubjay reembed` changes a memory to it"
+        )
+    if kind == "hash" and model and not (model.isascii() and model.isdecimal() and int(model) > 0):
+        raise SettingsError(f"{name!r}: after hash: comes a number of dimensions")
+    if kind not in {"static", "hash"} and not model:
+        raise SettingsError(f"{name!r} names no model: it is written {kind}:<model>")
 
 
 def count_tokens(texts: Sequence[str]) -> list[int]:
@@ -292,11 +305,7 @@ async def _ask(client: Client, texts: list[str]) -> Sequence[Sequence[float]]:
     return (await client.embed_documents(texts)).embeddings
 
 
-def _load_static(name: str, version: str) -> StaticEmbedder:
-    if version not in {"", STATIC_VERSION}:
-        raise SettingsError(
-            f"{name!r} is not in this ScrubJay, static:{STATIC_VERSION} is: `scrubjay reembed` changes a memory to it"
-        )
+def _load_static(*_: str) -> StaticEmbedder:
     return _static_embedder()
 
 
@@ -305,25 +314,19 @@ def _static_embedder() -> StaticEmbedder:
     return StaticEmbedder(load_tokenizer(), np.load(STATIC_MODEL / "vectors.npy"))
 
 
-def _load_hash(name: str, dimension: str) -> HashEmbedder:
-    if not dimension:
-        return HashEmbedder()
-    if not (dimension.isascii() and dimension.isdecimal() and int(dimension) > 0):
-        raise SettingsError(f"{name!r}: after hash: comes a number of dimensions")
-    return HashEmbedder(int(dimension))
+def _load_hash(_: str, dimension: str) -> HashEmbedder:
+    return HashEmbedder(int(dimension)) if dimension else HashEmbedder()
 
 
-def _load_local(name: str, model: str) -> ModelEmbedder:
-    return _load_model(name, model, extra="sentence-transformers")
+def _load_local(name: str, _: str) -> ModelEmbedder:
+    return _load_model(name, extra="sentence-transformers")
 
 
-def _load_remote(name: str, model: str) -> ModelEmbedder:
-    return _load_model(name, model, extra="llm")
+def _load_remote(name: str, _: str) -> ModelEmbedder:
+    return _load_model(name, extra="llm")
 
 
-def _load_model(name: str, model: str, *, extra: str) -> ModelEmbedder:
-    if not model:
-        raise SettingsError(f"{name!r} names no model: it is written {name.partition(':')[0]}:<model>")
+def _load_model(name: str, *, extra: str) -> ModelEmbedder:
     try:
         from pydantic_ai import Embedder as Client
     except ImportError as error:

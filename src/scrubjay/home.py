@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from scrubjay.errors import NotFoundError
+from scrubjay.errors import InputError, NotFoundError, StoreReadOnlyError
 from scrubjay.memory import OWNER, Memory
 from scrubjay.open_memories import ClosedAtExit, OpenHome, require_user
 from scrubjay.store.connection import Database, remove_file
@@ -42,6 +42,22 @@ def file_name(user_id: str) -> str:
 
 def is_plain(user_id: str) -> bool:
     return PLAIN_ID.fullmatch(user_id) is not None and RESERVED.fullmatch(user_id) is None
+
+
+def require_folder(folder: str | Path) -> Path:
+    """Give a folder's path, whether it is there or not; raise InputError where something else is."""
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file: the memories of many users are in a folder")
+    return path
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, unless it is there; raise StoreReadOnlyError where that can't be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreReadOnlyError(f"the folder {path} can't be made ({error.strerror})") from error
 
 
 def read_owner(path: Path) -> str | None:
@@ -88,9 +104,12 @@ class MemoryHome(OpenHome):
         model: ChatModel | None = None,
         max_open: int = MAX_OPEN,
     ) -> None:
-        """Open nothing yet; `model` is what all memories ask, and its giver's to close."""
+        """Open nothing yet; `model` is what all memories ask, and its giver's to close.
+
+        Raise InputError where the folder is something else.
+        """
         super().__init__(max_open)
-        self.folder = Path(folder)
+        self.folder = require_folder(folder)
         self._settings = settings
         self._embedder = embedder
         self._model = model
@@ -103,7 +122,7 @@ class MemoryHome(OpenHome):
         path = self.path(user_id)
         if not create and not path.exists():
             raise NotFoundError(f"{self.folder} has no memory of user {user_id!r}")
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         return Memory(path, settings=self._settings, embedder=self._embedder, model=self._model)
 
     def users(self) -> tuple[str, ...]:

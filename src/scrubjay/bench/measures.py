@@ -13,6 +13,7 @@ A measure that a question's labels can't give isn't in its scores; a question wi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,14 +126,21 @@ def _index_runs(runs: Iterable[QuestionRun]) -> dict[tuple[str, int], QuestionRu
     return by_question
 
 
+def require_measures() -> None:
+    """Raise MissingExtraError where what scores rankings isn't installed: before anything is asked, not after."""
+    try:
+        import_module("ir_measures")
+    except ImportError as error:
+        raise MissingExtraError("ir-measures", extra="bench") from error
+
+
 def _score_standard(
     questions: Sequence[BenchQuestion], rankings: Sequence[tuple[str, ...]]
 ) -> list[dict[str, float]]:
     """Let ir-measures compute recall and nDCG, all questions with gold turns at once."""
-    try:
-        import ir_measures
-    except ImportError as error:
-        raise MissingExtraError("ir-measures", extra="bench") from error
+    require_measures()
+    import ir_measures
+
     measures = [ir_measures.nDCG @ GAIN_DEPTH, *(ir_measures.R @ depth for depth in DEPTHS)]
     gold = [
         ir_measures.Qrel(str(position), turn_id, 1)

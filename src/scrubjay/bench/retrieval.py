@@ -16,7 +16,7 @@ import numpy as np
 
 from scrubjay.bench.adapters import Adapter
 from scrubjay.bench.contenders import open_contender
-from scrubjay.bench.measures import QuestionRun, score_run, summarize
+from scrubjay.bench.measures import QuestionRun, require_measures, score_run, summarize
 from scrubjay.trace import ignore_progress
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def run_retrieval(
 
     `records` is a recording that fills each memory of ours with records before it is asked (bench/replay.py).
     """
+    require_measures()
     samples = dataset.samples[:limit]
     groups = group_systems(systems)
     total = len(groups) * sum(len(sample.questions) for sample in samples)

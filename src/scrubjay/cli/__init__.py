@@ -48,6 +48,10 @@ def main() -> None:
         fail(error, code=2)
     except ScrubJayError as error:
         fail(error, code=1)
+    except OSError as error:
+        if error.filename is None:  # nothing that was given
+            raise
+        fail(ScrubJayError(f"{error.filename}: {error.strerror}"), code=1)
 
 
 def fail(error: ScrubJayError, *, code: int) -> None:

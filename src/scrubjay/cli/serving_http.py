@@ -58,11 +58,13 @@ keys = typer.Typer(help="API keys of a server: who may do what with whose memori
 
 
 def find_keys(home: Path | None, file: Path | None) -> KeyRing:
+    from scrubjay.home import require_folder
+
     if file is not None:
         return KeyRing(file)
     if home is None:
         raise InputError("say where the keys are: --home FOLDER, or --keys FILE")
-    return KeyRing(home / KEYS_FILE)
+    return KeyRing(require_folder(home) / KEYS_FILE)
 
 
 def require_server() -> None:
@@ -103,8 +105,10 @@ def serve(  # noqa: PLR0913 -- a command's options are its parameters
         raise InputError("say which memories to serve: --home FOLDER, or --dsn ADDRESS, not both")
     keys_path, served = find_keys(home, keys_file).path, ServerSettings.from_env()
     require_server()
+    from scrubjay.embed import require_embedder
     from scrubjay.server.running import run_server
 
+    require_embedder(embedder or "static")
     settings = replace(
         served, rate=rate, log_content=log_content, upstream_url=upstream or served.upstream_url
     )
@@ -149,6 +153,8 @@ def ui(  # noqa: PLR0913 -- a command's options are its parameters
         raise InputError("--memory is a file here: give a database as --dsn ADDRESS")
     if file is not None and not Path(file).exists():
         raise NotFoundError(f"there is no memory at {file}")
+    if home is not None and not home.exists():
+        raise NotFoundError(f"there is no folder of memories at {home}")
     require_server()
     from scrubjay.server.running import announce_page, run_server
 
@@ -193,9 +199,13 @@ def add_key(
 @keys.command("list")
 def list_keys(*, home: HomeFolder = None, keys_file: KeysFile = None, as_json: AsJson = False) -> None:
     """List the keys, without their secrets."""
-    found = find_keys(home, keys_file).keys()
+    ring = find_keys(home, keys_file)
+    found = ring.keys()
     if as_json:
         output.print_json([key_document(key) for key in found])
+        return
+    if not found:
+        output.print_note(f"There is no key in {ring.path}: `scrubjay keys add NAME` makes one.")
         return
     output.print_table(
         "",

@@ -55,6 +55,9 @@ def worker(  # noqa: PLR0913 -- a command's options are its parameters
 
     Told to stop, it finishes what is under way, or gives it back after the grace, or when told again.
     """
+    from scrubjay.store.postgres import require_driver
+
+    require_driver()
     from scrubjay.store.postgres.budgets import BudgetLimits
     from scrubjay.worker import WorkerOptions
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from typing import Self
+from urllib.parse import urlsplit
+
+from scrubjay.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,15 @@ class ServerSettings:
     upstream_key: str | None = field(default=None, repr=False)
     upstream_seconds: float = 300.0  # of its silence
     proxy_tokens: int = 1_500  # of the evidence added to a conversation
+
+    def __post_init__(self) -> None:
+        """Raise SettingsError for an address that nothing can be sent to."""
+        url = urlsplit(self.upstream_url or "http://-")
+        if url.scheme not in {"http", "https"} or not url.netloc:
+            raise SettingsError(
+                "the server behind the proxy (--upstream, or SCRUBJAY_UPSTREAM_URL, or SCRUBJAY_BASE_URL): expected "
+                f"an address such as http://localhost:11434/v1, found {self.upstream_url!r}"
+            )
 
     @classmethod
     def from_env(cls) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from scrubjay.errors import InputError, MissingExtraError
@@ -12,12 +13,19 @@ if TYPE_CHECKING:
     from scrubjay.store_settings import PostgresSettings
 
 
-def open_database(dsn: str, settings: PostgresSettings, *, read_only: bool = False) -> PostgresDatabase:
-    """Connect to a database, its tables brought up to date; raise a StoreError saying what is wrong."""
+def require_driver() -> None:
+    """Raise MissingExtraError where what a database needs isn't installed."""
     try:
-        from scrubjay.store.postgres.connection import PostgresDatabase
+        import_module("scrubjay.store.postgres.turns")
     except ImportError as error:
         raise MissingExtraError(error.name or "psycopg", extra="postgres") from error
+
+
+def open_database(dsn: str, settings: PostgresSettings, *, read_only: bool = False) -> PostgresDatabase:
+    """Connect to a database, its tables brought up to date; raise a StoreError saying what is wrong."""
+    require_driver()
+    from scrubjay.store.postgres.connection import PostgresDatabase
+
     return PostgresDatabase(dsn, settings, read_only=read_only)
 
 
