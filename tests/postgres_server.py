@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DSN = "SCRUBJAY_TEST_POSTGRES"  # of a database to use instead; a superuser's, for all tests to run
 RUN = "SCRUBJAY_TEST_RUN"  # keeps the memories of one run of the tests from those of another
 NOBODY = 65_534
-PATIENCE = 60
+PATIENCE = 120
 
 SETTINGS = {
     "listen_addresses": "",
