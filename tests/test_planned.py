@@ -14,7 +14,7 @@ from models import scripted_model
 from planned_memories import EVENINGS, MARCH, RECORDS, recollect, record, remember
 from small_memories import EMBEDDER, fill, run_python
 
-from scrubjay.datatypes import DatePrecision, TimeRange
+from scrubjay.datatypes import DatePrecision, Purpose, TimeRange
 from scrubjay.errors import QuestionError, SettingsError
 from scrubjay.memory import Memory
 from scrubjay.plan import plan_by_rules
@@ -265,6 +265,27 @@ def test_an_assistants_words_bring_what_is_around_them(path: Path) -> None:
     neighbours = [link for link in evidence.links if link.anchor is not None]
     assert neighbours
     assert all(link.reason.startswith("beside [") for link in neighbours)
+
+
+def test_a_short_answer_stands_with_its_question(path: Path) -> None:
+    """A turn that is shown brings what it can't well be read without, with the reason."""
+    with recollect(path, with_channels(RecallChannel.TURNS)) as memory:
+        evidence = memory.recall("What did Pepper do until the boat to Visby?", now=NOW)
+    shown = {link.turn.text: link for link in evidence.links}
+    answer = shown["With Pepper, yes. She snored until the 05:40 boat to Visby."]
+    question = shown["In the car? With the dog?"]
+    assert question.purpose is Purpose.QUESTION
+    assert question.anchor == answer.number
+    assert question.reason.startswith(f"the question that [{answer.number}] answers")
+
+
+def test_no_neighbour_is_restored_where_none_is_wanted(path: Path) -> None:
+    """Without `need` every turn stands for itself."""
+    chosen = with_channels(RecallChannel.TURNS)
+    selection = replace(chosen.reading.selection, need=0.0)
+    with recollect(path, replace(chosen, reading=replace(chosen.reading, selection=selection))) as memory:
+        evidence = memory.recall("What did Pepper do until the boat to Visby?", now=NOW)
+    assert {link.purpose for link in evidence.links} == {None}
 
 
 # --- the same evidence, and no trace of reading ---

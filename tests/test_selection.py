@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrubjay.datatypes import Purpose
 from scrubjay.reading_settings import SelectionSettings
 from scrubjay.route_lists import Fused
 from scrubjay.selection import (
     FIRST,
     LAST,
     USUAL,
+    Beside,
     Items,
+    Needed,
+    Pick,
     Signatures,
     compare,
     select_by_count,
     select_by_tokens,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 SETTINGS = SelectionSettings()
 Item = tuple[tuple[int, ...], int, int, int]  # turns, price, group, tier
@@ -52,51 +60,78 @@ def make_items(items: list[Item], *, header: int = 5) -> Items:
     )
 
 
-def select(
-    items: list[Item],
-    chances: list[list[float]],
-    *,
-    budget: int,
-    beside: dict[int, list[int]] | None = None,
-    quota: int = 4,
-) -> list[int]:
-    picks = select_by_tokens(
-        make_items(items), np.array(chances), SETTINGS, budget=budget, quota=quota, beside=beside or {}
+def beside(
+    windows: Mapping[int, Sequence[int]] | None = None,
+    needed: Mapping[int, Sequence[tuple[int, float]]] | None = None,
+) -> Beside:
+    return Beside(
+        windows=windows or {},
+        needed={
+            anchor: [Needed(item=item, chance=chance, purpose=Purpose.QUESTION) for item, chance in each]
+            for anchor, each in (needed or {}).items()
+        },
     )
-    return [pick.item for pick in picks]
+
+
+def pick(
+    items: list[Item], chances: list[list[float]], around: Beside, *, budget: int, quota: int = 4
+) -> list[Pick]:
+    return select_by_tokens(
+        make_items(items), np.array(chances), SETTINGS, budget=budget, quota=quota, beside=around
+    )
+
+
+def select(items: list[Item], chances: list[list[float]], *, budget: int, quota: int = 4) -> list[int]:
+    return [each.item for each in pick(items, chances, beside(), budget=budget, quota=quota)]
 
 
 def cost(items: list[Item], chosen: list[int]) -> int:
     return sum(items[item][1] for item in chosen) + 5 * len({items[item][2] for item in chosen})
 
 
-def greedy(items: list[Item], chances: list[float], *, budget: int) -> list[int]:
-    """Choose as select_by_tokens does, weighing everything anew each time: its exact twin."""
+def greedy(
+    items: list[Item], chances: list[float], needed: Mapping[int, Sequence[tuple[int, float]]], *, budget: int
+) -> list[tuple[int, int]]:
+    """Choose as select_by_tokens does, weighing everything anew each time: its exact twin, each item with its anchor."""
     made, left = make_items(items), np.array(chances)
-    chosen: list[int] = []
+    chosen: dict[int, int] = {}
     passed: set[int] = set()
+    offered: dict[int, tuple[float, int]] = {}  # what counts for an item, and for which anchor
     while True:
         best: tuple[int, float, int, int] | None = None
         for item, (turns, price, _, tier) in enumerate(items):
-            worth = sum((left[list(turns)] * 0.9).tolist()) * float(max(price, 1)) ** -1.0
+            covers = sum((left[list(turns)] * 0.9).tolist())
+            worth = max(covers, offered.get(item, (0.0, item))[0]) * float(max(price, 1)) ** -1.0
             entry = (tier, -worth, int(made.key[item]), item)
             if worth > 0 and item not in passed and (best is None or entry < best):
                 best = entry
         if best is None:
-            return chosen
-        passed.add(best[3])
-        if cost(items, [*chosen, best[3]]) <= budget:
-            chosen.append(best[3])
-            left[list(items[best[3]][0])] *= 1 - 0.9
+            return list(chosen.items())
+        taken = best[3]
+        passed.add(taken)
+        if cost(items, [*chosen, taken]) > budget:
+            continue
+        chosen[taken] = offered.get(taken, (0.0, taken))[1]
+        left[list(items[taken][0])] *= 1 - 0.9
+        for item, chance in needed.get(taken, ()) if chosen[taken] == taken else ():
+            counts = max(sum((left[list(items[item][0])] * 0.9).tolist()), offered.get(item, (0.0, 0))[0])
+            if item not in chosen and chance > counts:
+                offered[item] = chance, taken
+                passed.discard(item)
 
 
-@given(ITEMS, CHANCES, st.integers(0, 120))
-def test_greedy_by_tokens(items: list[Item], chances: list[float], budget: int) -> None:
+@given(ITEMS, CHANCES, st.integers(0, 120), st.data())
+def test_greedy_by_tokens(items: list[Item], chances: list[float], budget: int, data: st.DataObject) -> None:
     """The lazy queue chooses what weighing everything anew would, and the lines with their headers fit."""
-    chosen = select(items, [chances], budget=budget)
+    places = st.integers(0, max(len(items) - 1, 0))
+    chance = st.sampled_from([0.05, 0.2, 0.5])
+    pairs = data.draw(st.lists(st.tuples(places, places, chance), max_size=6 if items else 0))
+    needed = {anchor: [(item, chance)] for anchor, item, chance in pairs if item != anchor}
+    picks = pick(items, [chances], beside(needed=needed), budget=budget)
+    chosen = [each.item for each in picks]
     assert cost(items, chosen) <= budget or not chosen
     assert len(set(chosen)) == len(chosen)
-    assert chosen == greedy(items, chances, budget=budget)
+    assert [(each.item, each.anchor) for each in picks] == greedy(items, chances, needed, budget=budget)
 
 
 @given(ITEMS.filter(lambda items: len({(sum(i[0]), i[1]) for i in items}) == len(items)), CHANCES, st.data())
@@ -142,10 +177,39 @@ def test_each_route_gets_its_own() -> None:
 def test_neighbours_come_with_their_anchor() -> None:
     """If there is room for them; they are told apart from what was chosen for itself."""
     items: list[Item] = [((turn,), 10, 0, USUAL) for turn in range(3)]
-    picks = select_by_tokens(
-        make_items(items), np.array([[0.0, 0.9, 0.0]]), SETTINGS, budget=25, quota=4, beside={1: [0, 2]}
-    )
-    assert [(pick.item, pick.anchor, pick.rank) for pick in picks] == [(1, 1, 1), (0, 1, 1)]
+    picks = pick(items, [[0.0, 0.9, 0.0]], beside({1: [0, 2]}), budget=25)
+    assert [(each.item, each.anchor, each.rank, each.purpose) for each in picks] == [
+        (1, 1, 1, None),
+        (0, 1, 1, Purpose.WINDOW),
+    ]
+
+
+def test_what_an_item_needs_competes_once_it_is_shown() -> None:
+    """It is taken when its turn comes, after what is likelier by itself, as the neighbour of the item that needs it."""
+    items: list[Item] = [((turn,), 10, 0, USUAL) for turn in range(4)]
+    picks = pick(items, [[0.01, 0.9, 0.5, 0.1]], beside(needed={1: [(0, 0.2)]}), budget=35)
+    assert [(each.item, each.anchor, each.rank, each.purpose) for each in picks] == [
+        (1, 1, 1, None),
+        (2, 2, 2, None),
+        (0, 1, 1, Purpose.QUESTION),
+    ]
+
+
+def test_what_is_needed_but_likely_stands_for_itself() -> None:
+    """And what an item needs that isn't shown is worth no more than it says itself."""
+    items: list[Item] = [((turn,), 10, 0, USUAL) for turn in range(4)]
+    likely = pick(items, [[0.3, 0.9, 0.5, 0.1]], beside(needed={1: [(0, 0.2)]}), budget=35)
+    assert [each.anchor for each in likely] == [1, 2, 0]
+    unshown = pick(items, [[0.01, 0.9, 0.5, 0.1]], beside(needed={3: [(0, 0.2)]}), budget=25)
+    assert [each.item for each in unshown] == [1, 2]
+
+
+def test_what_a_routes_own_item_needs_takes_nothing_of_its_quota() -> None:
+    """Both items of a route's quota are those it found for itself."""
+    items: list[Item] = [((turn,), 10, 0, USUAL) for turn in range(4)]
+    one, other = [0.0, 0.9, 0.2, 0.0], [0.0, 0.0, 0.0, 0.1]
+    picks = pick(items, [one, other], beside(needed={1: [(0, 0.5)]}), budget=60, quota=2)
+    assert [each.item for each in picks] == [1, 0, 2, 3]
 
 
 # --- the paper's top-k ---

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scrubjay.cues import FLAG_QUESTION
+from scrubjay.datatypes import Purpose
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scrubjay.datatypes import TurnTable
-    from scrubjay.scores import TurnScores
+    from scrubjay.scores import Channels, TurnScores
     from scrubjay.settings import ChainSettings
 
     Floats = NDArray[np.float64]
     Rows = NDArray[np.intp]
+
+MASK_BITS = 64
+LEAST_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,6 +33,18 @@ class Beside:
     answers: NDArray[
         np.bool_
     ]  # (n, 2) because that one asks what the turn answers; else for the words it adds
+
+    def purpose(self, turn: int, side: int) -> Purpose:
+        return Purpose.QUESTION if self.answers[turn, side] else Purpose.SUBJECT
+
+
+def weigh_terms(channels: Channels, rows: Rows) -> Floats:
+    """Give of each turn what every term of the question that it holds counts, (n, terms); all terms together count 1."""
+    idf = channels.idf[:MASK_BITS].astype(np.float64)
+    places = np.arange(len(idf), dtype=np.uint64)
+    bits = (channels.covered[rows][:, None] >> places) & np.uint64(1)
+    weighed: Floats = bits.astype(np.float64) * (idf / max(float(idf.sum()), LEAST_WEIGHT))
+    return weighed
 
 
 def with_neighbours(rows: Rows, table: TurnTable, scores: TurnScores) -> Rows:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scrubjay.beside import look_beside, weigh_terms
 from scrubjay.datatypes import Stance
 from scrubjay.record_corpus import FRAME, STANCES, TYPES
-from scrubjay.selection import FIRST, LAST, USUAL, Items, Signatures
+from scrubjay.selection import FIRST, LAST, USUAL, Items, Needed, Signatures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from scrubjay.reading_settings import SelectionSettings
     from scrubjay.recall import RouteRecall, Sources
     from scrubjay.record_corpus import RecordCorpus
-    from scrubjay.settings import ChainSettings
+    from scrubjay.results import Found
+    from scrubjay.settings import ChainSettings, Settings
 
     Rows = NDArray[np.intp]
     TermSets = Callable[[Rows], Sequence[NDArray[np.uint64]]]
@@ -87,6 +90,34 @@ def find_first(
 def window_rows(rows: Rows, table: TurnTable, *, before: int, after: int) -> list[list[int]]:
     """Give of each turn the turns of its session around it, nearest first."""
     return [[*walk(row, table.previous, before), *walk(row, table.following, after)] for row in rows.tolist()]
+
+
+def find_needed(
+    candidates: Candidates,
+    chances: NDArray[np.float64],
+    found: Sequence[Found],
+    settings: Settings,
+) -> dict[int, list[Needed]]:
+    """Say of turns which of those beside them they can't well be read without, by the route that likes each turn best.
+
+    `chances` is (routes, t): how likely each turn is evidence for each route; `found` is what each route found.
+    """
+    rows, first = candidates.turns, len(candidates.records)
+    needed: defaultdict[int, list[Needed]] = defaultdict(list)
+    if not len(rows):
+        return needed
+    is_best = chances[:, rows] == chances[:, rows].max(axis=0)
+    for one, chance, counts in zip(found, chances[:, rows], is_best, strict=True):
+        beside = look_beside(rows, one.corpus.turns, weigh_terms(one.scores.channels, rows), settings.chain)
+        share = settings.reading.selection.need * beside.share * (chance * counts)[:, None]
+        for turn, side in np.argwhere((share > 0) & (beside.place >= 0)).tolist():
+            neighbour = Needed(
+                item=first + int(beside.place[turn, side]),
+                chance=float(share[turn, side]),
+                purpose=beside.purpose(turn, side),
+            )
+            needed[first + turn].append(neighbour)
+    return needed
 
 
 def walk(row: int, towards: NDArray[np.int32], steps: int) -> list[int]:

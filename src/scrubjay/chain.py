@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrubjay.beside import look_beside, with_neighbours
+from scrubjay.beside import look_beside, weigh_terms, with_neighbours
 from scrubjay.datatypes import LinkKind, Purpose
 from scrubjay.scores import relevant_rows
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     TermSets = Callable[[Rows], Sequence[NDArray[np.uint64]]]
 
-MASK_BITS = 64
 LEAST_ODDS = 1e-12
 
 
@@ -123,10 +122,7 @@ class Selection:
         self.restored: dict[int, Restored] = {}
         self._settings = settings
         self._prices = prices[self.rows].astype(np.float64)
-        idf = scores.channels.idf[:MASK_BITS].astype(np.float64)
-        places = np.arange(len(idf), dtype=np.uint64)
-        bits = (scores.channels.covered[self.rows][:, None] >> places) & np.uint64(1)
-        self._new = bits.astype(np.float64) * (idf / max(float(idf.sum()), LEAST_ODDS))
+        self._new = weigh_terms(scores.channels, self.rows)
         self._similar = np.zeros(len(self.rows))
         self._sets = Overlap(term_sets(self.rows)) if settings.diversity and len(self.rows) else None
         self._chance = scores.relevance[self.rows].astype(np.float64)
@@ -181,8 +177,9 @@ class Selection:
                 continue
             self._chance[place], self._relevance[place] = chance, self._needed_relevance[anchor, side]
             self._closed[place] = chance < self._settings.least_worth * self._prices[place]
-            purpose = Purpose.QUESTION if self._beside.answers[anchor, side] else Purpose.SUBJECT
-            self.restored[place] = Restored(anchor=int(self.rows[anchor]), rank=self.chosen, purpose=purpose)
+            self.restored[place] = Restored(
+                anchor=int(self.rows[anchor]), rank=self.chosen, purpose=self._beside.purpose(anchor, side)
+            )
             offered = True
         return offered
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from scrubjay.candidates import Priced, find_first, gather, make_items, make_signatures, window_rows
+from scrubjay.beside import with_neighbours
+from scrubjay.candidates import (
+    Priced,
+    find_first,
+    find_needed,
+    gather,
+    make_items,
+    make_signatures,
+    window_rows,
+)
 from scrubjay.context import CLOSING, OPENING
 from scrubjay.embed import count_tokens
 from scrubjay.fuse import fuse_routes, merge_route, quota_of
@@ -16,10 +25,10 @@ from scrubjay.question import as_seconds, read_question, said_within
 from scrubjay.recall import Need, Said, count_results, limits_for, link_sources, recall_route
 from scrubjay.relevance import read_channels, score_turns
 from scrubjay.results import Found, find_best_passages, line_costs
-from scrubjay.selection import select_by_count, select_by_tokens
+from scrubjay.selection import Beside, select_by_count, select_by_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +44,8 @@ if TYPE_CHECKING:
     from scrubjay.settings import Settings
 
     Rows = NDArray[np.intp]
+
+NO_ROWS = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -175,13 +186,15 @@ def select_evidence(recalled: Recalled, grounds: Grounds) -> Chosen:
 def select_tokens(recalled: Recalled, grounds: Grounds, first: Rows, scores: NDArray[np.float64]) -> Chosen:
     settings, table = grounds.settings, grounds.corpus.turns
     selection = settings.reading.selection
-    before = max(settings.chain.before, recalled.preset.before)
-    after = max(settings.chain.after, recalled.preset.after)
-    anchors = gather(recalled.routes, first, np.empty(0, np.intp)).turns
-    windows = window_rows(anchors, table, before=before, after=after)
-    candidates = gather(
-        recalled.routes, first, np.array([row for window in windows for row in window], np.intp)
+    anchors = gather(recalled.routes, first, NO_ROWS).turns
+    windows = window_rows(
+        anchors,
+        table,
+        before=max(settings.chain.before, recalled.preset.before),
+        after=max(settings.chain.after, recalled.preset.after),
     )
+    around = np.array([row for window in windows for row in window], np.intp)
+    candidates = gather(recalled.routes, first, np.union1d(rows_needed(anchors, recalled, settings), around))
     items = make_items(
         candidates,
         Priced(
@@ -194,12 +207,6 @@ def select_tokens(recalled: Recalled, grounds: Grounds, first: Rows, scores: NDA
         selection,
         settings.chain,
     )
-    places = len(candidates.records) + np.searchsorted(candidates.turns, anchors)
-    beside = {
-        int(place): (len(candidates.records) + np.searchsorted(candidates.turns, window)).tolist()
-        for place, window in zip(places, windows, strict=True)
-        if window
-    }
     picks = select_by_tokens(
         items,
         recalled.chances,
@@ -210,14 +217,39 @@ def select_tokens(recalled: Recalled, grounds: Grounds, first: Rows, scores: NDA
             len(recalled.routes),
             most=selection.most_quota,
         ),
-        beside=beside,
+        beside=Beside(
+            windows=place_windows(anchors, windows, candidates),
+            needed=find_needed(candidates, recalled.chances, recalled.found, settings),
+        ),
     )
     return Chosen(recalled=recalled, candidates=candidates, picks=tuple(picks))
 
 
+def rows_needed(anchors: Rows, recalled: Recalled, settings: Settings) -> Rows:
+    """Give the turns beside these that one of them may need, if any is restored at all."""
+    if settings.reading.selection.need == 0:
+        return NO_ROWS
+    return np.concatenate(
+        [with_neighbours(anchors, found.corpus.turns, found.scores) for found in recalled.found]
+    )
+
+
+def place_windows(
+    anchors: Rows, windows: Sequence[Sequence[int]], candidates: Candidates
+) -> dict[int, list[int]]:
+    """Say of each turn's item which items its window is."""
+    first = len(candidates.records)
+    places = (first + np.searchsorted(candidates.turns, anchors)).tolist()
+    return {
+        place: (first + np.searchsorted(candidates.turns, window)).tolist()
+        for place, window in zip(places, windows, strict=True)
+        if window
+    }
+
+
 def select_top(recalled: Recalled, grounds: Grounds, first: Rows) -> Chosen:
     """Fuse the routes' lists and choose a diverse top-k (paper C.4); unsupported records rank last."""
-    reading, candidates = grounds.settings.reading, gather(recalled.routes, first, np.empty(0, np.intp))
+    reading, candidates = grounds.settings.reading, gather(recalled.routes, first, NO_ROWS)
     matched = np.stack(
         [
             found_by(route, candidates) & bool(chances.any())

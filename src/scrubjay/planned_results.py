@@ -9,7 +9,7 @@ import numpy as np
 
 from scrubjay.chain import Chain, ChainLink, arrange
 from scrubjay.context import RecordItem
-from scrubjay.datatypes import ChannelScore, LinkKind, Purpose
+from scrubjay.datatypes import ChannelScore, LinkKind
 from scrubjay.evidence import RecordLink
 from scrubjay.results import rank_scores
 
@@ -63,7 +63,7 @@ def chosen_chain(chosen: Chosen, corpus: Corpus) -> Chain:
                 new_terms=tuple(
                     place for place in range(min(len(scores.idf), MASK_BITS)) if new >> place & 1
                 ),
-                purpose=None if is_anchor else Purpose.WINDOW,
+                purpose=pick.purpose,
             )
         )
     return Chain(links=arrange(links, corpus.turns), tokens=0)

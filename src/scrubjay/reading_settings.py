@@ -93,6 +93,9 @@ class SelectionSettings:
         0.001  # what a record's score counts in the top-k that its turns don't bear out: it ranks last
     )
     thrift: float = 1.0  # power of an item's tokens that its worth is divided by
+    need: float = (
+        0.1  # of a turn's chance, what one beside it counts that it can't be read without (docs/reading.md)
+    )
     first_share: float = 0.35  # of the tokens, for records whose type comes first
     overfill: float = 1.05  # of the tokens, is chosen: what doesn't fit when it is rendered was chosen last
     record_line: int = 6  # tokens of what stands around a record's text

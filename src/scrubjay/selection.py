@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scrubjay.datatypes import Purpose
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -46,6 +48,23 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """An item that another can't well be read without, and so competes once that one is shown."""
+
+    item: int
+    chance: float  # that counts for it then, if it newly covers no more evidence than that
+    purpose: Purpose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Beside:
+    """What stands beside items."""
+
+    windows: Mapping[int, Sequence[int]]  # comes with an item, if there is room
+    needed: Mapping[int, Sequence[Needed]]  # an item can't well be read without
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pick:
     """An item chosen, and why."""
 
@@ -53,6 +72,7 @@ class Pick:
     rank: int  # the order in which it was chosen, from 1; a neighbour's is that of its anchor
     anchor: int  # the item that it stands beside; itself otherwise
     gain: float  # evidence that it newly covers, in turns
+    purpose: Purpose | None = None  # of a neighbour
 
 
 class Ledger:
@@ -60,6 +80,7 @@ class Ledger:
 
     def __init__(self, items: Items, chances: Floats, budget: int, settings: SelectionSettings) -> None:
         self.left = chances.copy()
+        self.needed = np.zeros(len(items.price))  # (n,) what counts for an item, as one shown needs it
         self.spent = 0
         self._items = items
         self._budget = budget
@@ -81,14 +102,15 @@ class Ledger:
         span = slice(int(self._items.start[item]), int(self._items.stop[item]))
         turns = self._items.turn[span]
         covered = self.left[turns] * share[turns] * self._items.holds[span]
-        return float(sum(covered.tolist())) * float(self._worth[item])
+        return max(float(sum(covered.tolist())), float(self.needed[item])) * float(self._worth[item])
 
     def worths(self, share: Floats) -> Floats:
         """Give that of every item at once, to the last digit: each is summed by itself, in the order of its turns."""
         count = len(self._worth)
         covered = self.left[self._items.turn] * share[self._items.turn] * self._items.holds
         item = np.repeat(np.arange(count), self._items.stop - self._items.start)
-        worths: Floats = np.bincount(item, weights=covered, minlength=count) * self._worth
+        gains = np.bincount(item, weights=covered, minlength=count)
+        worths: Floats = np.maximum(gains, self.needed) * self._worth
         return worths
 
     def take(self, item: int) -> bool:
@@ -113,55 +135,72 @@ def select_by_tokens(
     *,
     budget: int,
     quota: int,
-    beside: Mapping[int, Sequence[int]],
+    beside: Beside,
 ) -> list[Pick]:
     """Choose items whose lines fit in `budget` tokens, each for the evidence that it newly covers per token.
 
     `chances` is (routes, t): how likely each turn is evidence, for each route; each route first chooses up to `quota`
-    items by its own. `beside` names the neighbours that are restored with an item, if there is room.
+    items by its own.
     """
     best = chances.max(axis=0, initial=0.0)
     ledger = Ledger(items, best, budget, settings)
     first_budget = settings.first_share * budget
-    picks: dict[int, Pick] = {}
+    picks = Picks(ledger, beside)
     if len(chances) > 1:
         for route in chances:
             own = Queue(items, ledger, route / np.maximum(best, TINY), first_budget=first_budget)
-            choose(own, ledger, picks, beside, most=quota)
-    everything = Queue(items, ledger, np.ones_like(best), first_budget=first_budget)
-    choose(everything, ledger, picks, beside, most=len(items.price))
-    return list(picks.values())
+            picks.choose(own, most=quota)
+    picks.choose(Queue(items, ledger, np.ones_like(best), first_budget=first_budget), most=len(items.price))
+    return list(picks.picked.values())
 
 
-def choose(
-    queue: Queue,
-    ledger: Ledger,
-    picks: dict[int, Pick],
-    beside: Mapping[int, Sequence[int]],
-    *,
-    most: int,
-) -> None:
-    """Take from a queue until `most` are taken or it is empty; what doesn't fit is passed over."""
-    taken = 0
-    for item in queue:
-        if taken == most or ledger.is_spent:
+class Picks:
+    """What is chosen so far, and what that needs beside it."""
+
+    def __init__(self, ledger: Ledger, beside: Beside) -> None:
+        self.picked: dict[int, Pick] = {}
+        self._ledger = ledger
+        self._beside = beside
+        self._offered: dict[int, tuple[Pick, Purpose]] = {}
+        self._anchors = 0
+
+    def choose(self, queue: Queue, *, most: int) -> None:
+        """Take from a queue until `most` are taken for themselves or it is empty; what doesn't fit is passed over."""
+        last = self._anchors + most
+        for item in queue:
+            if self._anchors == last or self._ledger.is_spent:
+                return
+            if item in self._offered:
+                self._restore(item, *self._offered[item])
+            elif item not in self.picked:
+                self._take_anchor(item, queue)
+
+    def _take_anchor(self, item: int, queue: Queue) -> None:
+        """Take an item for itself, with its window, if there is room; what it needs competes from now on."""
+        gain = self._ledger.gain(item)
+        if not self._ledger.take(item):
             return
-        if item in picks:
-            continue
-        gain = ledger.gain(item)
-        if not ledger.take(item):
-            continue
-        taken += 1
-        rank = 1 + max((pick.rank for pick in picks.values()), default=0)
-        picks[item] = Pick(item=item, rank=rank, anchor=item, gain=gain)
-        for neighbour in beside.get(item, ()):
-            gain = ledger.gain(neighbour)
-            if neighbour not in picks and ledger.take(neighbour):
-                picks[neighbour] = Pick(item=neighbour, rank=rank, anchor=item, gain=gain)
+        self._anchors += 1
+        anchor = self.picked[item] = Pick(item=item, rank=self._anchors, anchor=item, gain=gain)
+        for neighbour in self._beside.windows.get(item, ()):
+            self._restore(neighbour, anchor, Purpose.WINDOW)
+        for needed in self._beside.needed.get(item, ()):
+            counts = max(self._ledger.gain(needed.item), float(self._ledger.needed[needed.item]))
+            if needed.item not in self.picked and needed.chance > counts:
+                self._ledger.needed[needed.item] = needed.chance
+                self._offered[needed.item] = anchor, needed.purpose
+                queue.add(needed.item)
+
+    def _restore(self, item: int, anchor: Pick, purpose: Purpose) -> None:
+        gain = self._ledger.gain(item)
+        if item not in self.picked and self._ledger.take(item):
+            self.picked[item] = Pick(
+                item=item, rank=anchor.rank, anchor=anchor.item, gain=gain, purpose=purpose
+            )
 
 
 class Queue:
-    """Items in the order of their worth, which only falls while others are taken: so only the first need be weighed again."""
+    """Items in the order of their worth, which only falls while others are taken, so only the first need be weighed again; what rises is added anew."""
 
     def __init__(self, items: Items, ledger: Ledger, share: Floats, *, first_budget: float) -> None:
         """Queue all items; `share` says of each turn how much of its chance counts."""
@@ -169,7 +208,9 @@ class Queue:
         self._share = share
         self._first_budget = first_budget
         worths = np.where(items.tier == FIRST, np.inf, ledger.worths(share))
+        self._items = items
         queued = np.flatnonzero(worths > 0)
+        self._open = set(queued.tolist())
         self._heap = list(
             zip(
                 items.tier[queued].tolist(),
@@ -181,6 +222,12 @@ class Queue:
         )
         heapq.heapify(self._heap)
 
+    def add(self, item: int) -> None:
+        """Queue an item that is worth more than before, once more where it was passed over."""
+        tier, key = int(self._items.tier[item]), int(self._items.key[item])
+        self._open.add(item)
+        heapq.heappush(self._heap, (tier, -self._ledger.worth(item, self._share), key, item))
+
     def __iter__(self) -> Iterator[int]:
         while self._heap:
             tier, _, key, item = self._heap[0]
@@ -191,7 +238,8 @@ class Queue:
                 heapq.heapreplace(self._heap, entry)
                 continue
             heapq.heappop(self._heap)
-            if entry[1] < 0 or tier == FIRST:
+            if item in self._open and (entry[1] < 0 or tier == FIRST):
+                self._open.discard(item)
                 yield item
 
 
