@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -426,6 +427,31 @@ def test_standard_output_is_the_protocol(tmp_path: Path) -> None:
         assert "error" in client.ask("resources/read", {"uri": "scrubjay://turns/none"})
         client.process.communicate(timeout=PATIENCE)  # standard input ends: the server goes
         assert client.process.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    """Interrupted, terminated or left by its terminal while it waits, it answers, closes the memory and ends."""
+    path = tmp_path / "m.jay"
+    with stdio_process(path) as client:
+        turns = [{"role": "user", "content": "Oleg plays the bassoon."}]
+        client.call("remember", {"session_id": "s", "turns": turns})
+        client.process.send_signal(number)
+        assert client.process.wait(PATIENCE) == 0
+    assert sorted(tmp_path.iterdir()) == [path]  # no journal is left to copy along
+    with open_memory_as_made(path) as memory:
+        assert texts(memory) == ["Oleg plays the bassoon."]
+
+
+def test_an_argument_that_there_is_not_is_refused(full_memory: Memory) -> None:
+    """A call with an argument too many does nothing, and is told which; every tool's schema says so beforehand."""
+    before = texts(full_memory)
+    refused = call(full_memory, "forget", session_id="kitchen", dry_run=True)
+    assert refused.is_error
+    assert "dry_run" in text(refused)
+    assert texts(full_memory) == before
+    for tool in in_process(full_memory, lambda client: client.list_tools()).tools:
+        assert tool.input_schema["additionalProperties"] is False, tool.name
 
 
 def test_killed_it_has_lost_no_acknowledged_turn(tmp_path: Path) -> None:

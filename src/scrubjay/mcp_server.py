@@ -7,7 +7,7 @@ import inspect
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from scrubjay._version import __version__
 from scrubjay.datatypes import DatePrecision, TimeRange
@@ -29,6 +29,7 @@ from scrubjay.server.keys import Right
 try:
     from mcp.server import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.server.mcpserver.tools import Tool
     from mcp.types import CallToolResult, TextContent, ToolAnnotations
 
     from scrubjay.mcp_resources import add_resources
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from mcp.server.auth.provider import TokenVerifier
     from mcp.server.auth.settings import AuthSettings
-    from pydantic import BaseModel
 
     from scrubjay.mcp_memories import Memories
 
@@ -92,6 +92,8 @@ def create_mcp_server(
     `mcp_serving` and the HTTP server run it. Tools and resources are plain functions, which the SDK runs on its bounded
     worker threads: the event loop stays free.
     """
+    memories = OneMemory(memory) if isinstance(memory, Memory) else memory
+    tools = MemoryTools(memories)
     server: MCPServer[object] = MCPServer(
         "scrubjay",
         title="ScrubJay memory",
@@ -100,20 +102,39 @@ def create_mcp_server(
         log_level="WARNING",  # what was asked and said stays out of logs
         auth=auth,
         token_verifier=token_verifier,
+        tools=[
+            make_tool(tools.recall, "Recall", READS),
+            make_tool(tools.remember, "Remember", ADDS),
+            make_tool(tools.answer, "Answer from memory", ASKS_A_MODEL),
+            make_tool(tools.list_sessions, "List sessions", READS),
+            make_tool(tools.status, "Memory status", READS),
+            make_tool(tools.forget, "Forget", DELETES),
+        ],
     )
-    memories = OneMemory(memory) if isinstance(memory, Memory) else memory
-    tools = MemoryTools(memories)
-    for tool, title, hints in (
-        (tools.recall, "Recall", READS),
-        (tools.remember, "Remember", ADDS),
-        (tools.answer, "Answer from memory", ASKS_A_MODEL),
-        (tools.list_sessions, "List sessions", READS),
-        (tools.status, "Memory status", READS),
-        (tools.forget, "Forget", DELETES),
-    ):
-        server.add_tool(tool, title=title, description=inspect.getdoc(tool), annotations=hints)
     add_resources(server, memories)
     return server
+
+
+def make_tool(call: Callable[..., object], title: str, hints: ToolAnnotations) -> Tool:
+    """Make a function a tool that refuses arguments it doesn't have, which the SDK's would pass over.
+
+    A model that misspells one, or means a dry run that there isn't, must learn it before anything is done.
+    """
+    tool = Tool.from_function(call, title=title, description=inspect.getdoc(call), annotations=hints)
+    known = tool.fn_metadata.arg_model
+    strict = create_model(known.__name__, __base__=(NoOthers, known))
+    return tool.model_copy(
+        update={
+            "parameters": strict.model_json_schema(by_alias=True),
+            "fn_metadata": tool.fn_metadata.model_copy(update={"arg_model": strict}),
+        }
+    )
+
+
+class NoOthers(BaseModel):
+    """Arguments among which are none but those that there are."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 def tell_the_caller(tool: Callable[Given, Result]) -> Callable[Given, Result]:

@@ -11,6 +11,7 @@ import anyio
 
 from scrubjay.addresses import is_loopback, listen
 from scrubjay.errors import SettingsError
+from scrubjay.hanging_up import ended_by_signals
 from scrubjay.mcp_server import create_mcp_server
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ class OneToken:
 
 
 def serve_stdio(memory: Memory) -> None:
-    """Serve one client on standard input and output until it hangs up; logs go to standard error."""
-    create_mcp_server(memory).run("stdio")
+    """Serve one client on standard input and output until it hangs up or a signal comes; logs go to standard error."""
+    with ended_by_signals():
+        create_mcp_server(memory).run("stdio")
 
 
 def serve_http(memory: Memory, *, host: str, port: int, token: str | None = None) -> None:
