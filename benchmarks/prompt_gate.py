@@ -10,7 +10,7 @@ A data set whose file isn't there is skipped.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -90,8 +90,12 @@ def put_prompts(sample: BenchSample, max_tokens: int) -> Iterator[tuple[str, flo
 
 def main() -> None:
     """Print a row for each kind of prompt, and a column for each least relevance."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("datasets", nargs="+", help="a name, or name=path")
     adding = Adding()
-    for dataset in load_given(sys.argv[1:]):
+    for dataset in load_given(parser.parse_args().datasets):
         kinds: dict[str, Bearing] = defaultdict(Bearing)
         for sample in dataset.samples:
             for kind, bearing, held in put_prompts(sample, adding.max_tokens):

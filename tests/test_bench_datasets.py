@@ -11,6 +11,7 @@ import pytest
 from format_examples import HAYSTACK, HAYSTACK_SESSIONS, LABELLED, write_json, write_lines
 
 from scrubjay.bench.datasets import BenchQuestion, load_dataset
+from scrubjay.bench.given import load_given
 from scrubjay.errors import FormatError, SettingsError
 
 if TYPE_CHECKING:
@@ -371,3 +372,21 @@ def test_a_bad_data_set_says_where(
     with pytest.raises(FormatError) as caught:
         load_dataset(name, bad)
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("nosuch", "expected one of"),
+        ("locomo", "give the path"),
+        ("locomo=.", "expected"),
+        ("held-out=.", ""),
+    ],
+)
+def test_a_script_is_given_what_is_no_data_set(
+    given: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What isn't a data set ends a script with a line that names it, rather than with a traceback."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=f"{given}: .*{told}"):
+        list(load_given([given]))

@@ -259,6 +259,8 @@ def test_installed_command() -> None:
 
 def test_every_command_is_documented() -> None:
     """Each command and option says what it is for."""
-    commands = typer.main.get_command(app)
-    for name, command in getattr(commands, "commands", {}).items():
+    found = [("scrubjay", typer.main.get_command(app))]
+    for name, command in found:  # and those of groups, found on the way
         assert command.help, name
+        assert [given.name for given in command.params if not getattr(given, "help", None)] == [], name
+        found += [(f"{name} {each}", below) for each, below in getattr(command, "commands", {}).items()]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
+import typer.main
 from postgres_server import shared_dsn
 
 import scrubjay
+from scrubjay.cli import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -37,6 +41,34 @@ def test_links_lead_somewhere(page: Path) -> None:
     """Every link to a file of the repository leads to one."""
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def command_lines(page: Path) -> list[list[str]]:
+    """Give the words after `scrubjay` of each line of a page's shell blocks that runs it, or has an agent's host run it."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    shell = "".join(
+        block.replace("\\\n", "") for language, block in blocks if language in {"", "bash", "sh", "console"}
+    )
+    lines = re.findall(r"^(?:\$ )?(?:claude mcp add .* -- \S*)?scrubjay (.*)$", shell, re.MULTILINE)
+    words = [shlex.split(line, comments=True) for line in lines]
+    return [[*takewhile(lambda word: word not in {"|", ">", "&"}, line)] for line in words if "…" not in line]
+
+
+SHOWN = [(page, words) for page in PAGES for words in command_lines(page) if page.name != "commands.md"]
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), SHOWN, ids=[f"{page.name}: {' '.join(words)}" for page, words in SHOWN]
+)
+def test_shown_commands_are_taken(page: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of a page is one that there is, with options and values that it takes."""
+    for name in ("SCRUBJAY_MEMORY", "SCRUBJAY_HOME", "SCRUBJAY_DSN"):
+        monkeypatch.delenv(name, raising=False)
+    command, name = typer.main.get_command(app), "scrubjay"
+    while (commands := getattr(command, "commands", None)) is not None:
+        name, *words = words
+        command = commands[name]
+    command.make_context(name, list(words))
 
 
 def test_generated_pages_are_current() -> None:

@@ -111,7 +111,7 @@ def test_ask(browser: Browser, home: MemoryHome, site: str) -> None:
         evidence = memory.recall(BASSOON, max_tokens=150)
     with looking(browser, site) as page:
         main = show(page, view(site, "ask"))
-        page.get_by_label("Context tokens").fill("150")
+        page.get_by_label("Tokens at most").fill("150")
         page.get_by_label("Question").fill(BASSOON)
         page.keyboard.press("Enter")
         main.locator(".timeline .card").first.wait_for()

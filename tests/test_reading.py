@@ -11,11 +11,11 @@ from small_memories import CONVERSATION, SPRING, fill, open_memory, run_python, 
 
 from scrubjay.datatypes import RankBy
 from scrubjay.home import MemoryHome
+from scrubjay.memory import Memory
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from scrubjay.memory import Memory
 
 RECALLS = 1_000
 QUESTIONS = (
@@ -244,3 +244,19 @@ def test_public_names_are_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Memmory'"):
         _ = scrubjay.Memmory
     assert sys.modules["scrubjay"] is scrubjay
+
+
+@pytest.mark.parametrize("strategy", ["chain", "planned"])
+def test_who_asks_is_nobody_here(strategy: str) -> None:
+    """Where nobody has the name of who asks the trace says so, and what is found is what nobody's asking finds."""
+    with Memory(":memory:") as memory:
+        memory.add({"role": "user", "name": "Ana", "content": "My kiln is on the roof."}, session_id="monday")
+        question = "Where is my kiln?"
+        stranger = memory.recall(question, asker="Anna", strategy=strategy)
+        nobody = memory.recall(question, strategy=strategy)
+        known = memory.recall(question, asker="ana", strategy=strategy)
+    told = {stage.name: stage.fallback for stage in stranger.trace if stage.fallback}
+    assert list(told) == ["recall"]
+    assert "'Anna'" in told["recall"]
+    assert stranger.text == nobody.text
+    assert [stage.fallback for found in (nobody, known) for stage in found.trace if stage.fallback] == []

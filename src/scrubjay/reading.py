@@ -17,7 +17,7 @@ from scrubjay.errors import QuestionError
 from scrubjay.evidence import Evidence
 from scrubjay.planned import Grounds, find_first_route, queries_of, recall_plan, select_evidence
 from scrubjay.planned_results import chosen_chain, chosen_records, make_record_links, record_items
-from scrubjay.question import as_seconds, read_question, require_askable, said_within
+from scrubjay.question import as_seconds, find_speaker, read_question, require_askable, said_within
 from scrubjay.relevance import read_channels, score_turns
 from scrubjay.reranking import rerank_recalled
 from scrubjay.results import (
@@ -191,7 +191,7 @@ def choose_planned(asked: Asked, plan: Plan, path: ReadPath, trace: Trace) -> Ch
         with trace.stage("recall", fallback=LATE_RECALL):
             found = find_first_route(plan, grounds)
         return choose_chain(found, asked, path, trace)
-    with trace.stage("recall"):
+    with trace.stage("recall", fallback=tell_stranger(asked.asker, grounds.corpus.turns.speakers)):
         recalled = recall_plan(plan, grounds)
     recalled = rerank_recalled(recalled, grounds, trace, turns=path.turns, records=path.records)
     if trace.is_late:
@@ -314,7 +314,7 @@ def find_turns(  # noqa: PLR0913 -- what one question and one memory are made of
 
     What was said in `time_range` counts more; with `narrow`, nothing else counts. `asker` is the speaker whom "I" means.
     """
-    with trace.stage("recall"):
+    with trace.stage("recall", fallback=tell_stranger(asker, corpus.turns.speakers)):
         question = read_question(
             text,
             vector=vector,
@@ -330,6 +330,13 @@ def find_turns(  # noqa: PLR0913 -- what one question and one memory are made of
         scores = score_turns(question, corpus.turns, channels, settings.relevance, allowed=allowed)
         best = find_best_passages(match.scores, cosines, corpus.passages.turn, len(corpus.turns))
     return Found(question=question, time_range=time_range, corpus=corpus, scores=scores, best_passage=best)
+
+
+def tell_stranger(asker: str | None, speakers: Sequence[str]) -> str:
+    """Say what "I" means all the same where nobody in the memory has the name of who asks; "" where somebody has."""
+    if asker is None or find_speaker(asker, speakers) is not None:
+        return ""
+    return f'nobody called {asker!r} speaks here: "I" was taken for anybody but an assistant'
 
 
 def organise_chain(found: Found, settings: Settings, *, budget: int, trace: Trace) -> Chain:

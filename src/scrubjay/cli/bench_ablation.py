@@ -57,7 +57,7 @@ def sweep(  # noqa: PLR0913 -- a command's options are its parameters
     what: Annotated[str, typer.Argument(help="threshold: the probability from which a boundary is cut.")],
     values: Annotated[str, typer.Argument(help="From and to, such as 0.30..0.70.")],
     *,
-    step: Annotated[float, typer.Option(min=0.001)] = 0.1,
+    step: Annotated[float, typer.Option(min=0.001, help="From one value to the next.")] = 0.1,
     preset: Annotated[
         str, typer.Option(help="Of the segmentation: lychee-v2, the paper's, or default.")
     ] = "lychee-v2",

@@ -83,7 +83,7 @@ def serve(  # noqa: PLR0913 -- a command's options are its parameters
     home: HomeFolder = None,
     dsn: Dsn = None,
     host: Annotated[str, typer.Option(help="Other than loopback only where a key exists.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535)] = PORT,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="And its port; 0 is any that is free.")] = PORT,
     keys_file: KeysFile = None,
     rate: Annotated[str, typer.Option(help='Requests of one key; "" for any number.')] = RATE,
     max_open: Annotated[int, typer.Option(min=1, help="Memories kept open, in each process.")] = 128,
@@ -135,7 +135,7 @@ def ui(  # noqa: PLR0913 -- a command's options are its parameters
         str | None,
         typer.Option(envvar="SCRUBJAY_DSN", help="Or the database of memories.", show_default=False),
     ] = None,
-    port: Annotated[int, typer.Option(min=1, max=65_535)] = PORT,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Of the page's address.")] = PORT,
     keys_file: KeysFile = None,
     open_page: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser, or only say where it is.")

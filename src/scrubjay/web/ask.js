@@ -1,20 +1,22 @@
 // Ask, and see the chain of evidence laid out on the conversation's timeline.
 
-import { call, events, of } from "./api.js";
+import { Problem, call, events, of } from "./api.js";
 import { count, field, make, moment, percent, why, words } from "./dom.js";
 import { layTimeline } from "./timeline.js";
+
+const STRATEGIES = { auto: "whatever there is", chain: "turns only", planned: "records and turns" };
 
 export async function showAsk({ user, options, address, run }) {
   const { sessions } = await call(of(user, "sessions"));
   const question = make("input", { name: "question", required: true, value: options.q ?? "", dir: "auto", placeholder: "What do you want to know?", "aria-label": "Question" });
-  const strategy = make("select", { name: "strategy" }, ["auto", "chain", "planned"].map((name) => make("option", { selected: name === options.strategy }, name)));
+  const strategy = make("select", { name: "strategy" }, Object.entries(STRATEGIES).map(([name, title]) => make("option", { value: name, selected: name === options.strategy }, title)));
   const tokens = make("input", { name: "tokens", type: "number", min: 50, max: 100000, value: options.tokens ?? 1000 });
-  const asker = make("input", { name: "asker", value: options.asker ?? "", dir: "auto", placeholder: "nobody named" });
+  const asker = make("input", { name: "asker", value: options.asker ?? "", dir: "auto", placeholder: "a speaker’s name" });
   const result = make("div", { class: "result", "aria-live": "polite" }, tellHeld(sessions));
   const answerButton = make("button", { type: "button", class: "second", click: () => submit(answerButton, true) }, "Answer");
   const form = make("form", { class: "ask", submit: (event) => { event.preventDefault(); submit(event.submitter ?? form, false); } },
     question, make("button", {}, "Find evidence"), answerButton,
-    make("div", { class: "fields" }, field("Strategy", strategy), field("Context tokens", tokens), field("Who asks", asker)));
+    make("div", { class: "fields" }, field("Look in", strategy), field("Tokens at most", tokens), field("Who “I” is", asker)));
 
   function submit(button, withAnswer) {
     if (!form.reportValidity()) return;
@@ -31,7 +33,7 @@ export async function showAsk({ user, options, address, run }) {
     for await (const [name, document] of events(of(user, "answer"), { method: "POST", body })) {
       if (name === "evidence") result.replaceChildren(said, ...showEvidence(document, sessions, user, address));
       else if (name === "piece") said.append(document.text);
-      else if (name === "problem") throw new Error(document.detail);
+      else if (name === "problem") throw new Problem(document.status, document);
       else if (name === "answer") finish(said, document);
     }
   }

@@ -1,7 +1,7 @@
 // The page: whose memory, which view, and what to say when something goes wrong.
 // The address says it all (#/user/view?options), so every view can be linked to and the back button works.
 
-import { Problem, call } from "./api.js";
+import { Problem, call, query } from "./api.js";
 import { make } from "./dom.js";
 import { showAsk } from "./ask.js";
 import { showConversation } from "./conversation.js";
@@ -30,9 +30,19 @@ export function address(user, view, options = {}) {
 }
 
 function readAddress() {
-  const [, path, query = ""] = /^#?\/?([^?]*)\??(.*)$/s.exec(location.hash); // a question may hold more question marks
+  const [, path, asked = ""] = /^#?\/?([^?]*)\??(.*)$/s.exec(location.hash); // a question may hold more question marks
   const [user = "", view = "ask"] = path.split("/");
-  return { user: decodeURIComponent(user), view: view in VIEWS ? view : "ask", options: Object.fromEntries(new URLSearchParams(query)) };
+  return { user: decoded(user), view: view in VIEWS ? view : "ask", options: Object.fromEntries(new URLSearchParams(asked)) };
+}
+
+/** Give what a part of the address stands for; one that was typed there, and stands for nothing, as it is. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch (error) {
+    if (error instanceof URIError) return part;
+    throw error;
+  }
 }
 
 /** Say something to the reader; nothing takes the last word away. */
@@ -85,19 +95,28 @@ async function show() {
   }
 }
 
-/** List the users whom the key is for, and offer them where one is written. */
-async function listUsers() {
-  const { users } = await call("users");
-  document.getElementById("users").replaceChildren(...users.map((user) => make("option", { value: user })));
-  return users;
+/** List the users whom the key is for, a page of them after one, and offer the first of them where one is written. */
+async function listUsers(after = null) {
+  const page = await call(query("users", { after }));
+  if (!after) document.getElementById("users").replaceChildren(...page.users.map((user) => make("option", { value: user })));
+  return page;
 }
 
 async function welcome() {
-  const users = await listUsers();
-  if (users.length === 1) location.replace(address(users[0], "ask"));
-  const list = users.map((user) => make("li", {}, make("a", { href: address(user, "ask"), dir: "auto" }, user)));
+  const list = make("ul", { class: "users" });
+  const more = make("button", { type: "button", class: "second", click: () => run(more, load) }, "More users");
+  let after = null;
+  async function load() {
+    const { users, next } = await listUsers(after);
+    list.append(...users.map((user) => make("li", {}, make("a", { href: address(user, "ask"), dir: "auto" }, user))));
+    after = next;
+    more.hidden = next === null;
+    return users;
+  }
+  const users = await load();
+  if (users.length === 1 && more.hidden) location.replace(address(users[0], "ask"));
   return make("section", {}, make("h2", {}, "Whose memory?"),
-    users.length ? make("ul", { class: "users" }, list) : make("p", {}, "There is no memory here yet: one is made when the first turn is added."));
+    users.length ? [list, more] : make("p", {}, "There is no memory here yet: one is made when the first turn is added."));
 }
 
 document.getElementById("whose").addEventListener("submit", (event) => {

@@ -21,7 +21,7 @@ export async function showRecords({ user, options, address, run }) {
     make("option", { value: "" }, "any"), TYPES.map((name) => make("option", { value: name, selected: name === options.type }, name.replaceAll("_", " "))));
   const only = options.key && make("p", {}, "Only of ", make("b", { dir: "auto" }, options.key), " · ", make("a", { href: address(user, "records") }, "all records"));
   return [make("h2", {}, "Records"), make("div", { class: "fields" }, field("Type", type)), only,
-    list.children.length ? list : make("p", { class: "nothing" }, "No such records. A model makes them of closed ", make("a", { href: address(user, "segments") }, "segments"), "."), more].filter(Boolean);
+    list.children.length ? list : make("p", { class: "nothing" }, options.type || options.key || options.session ? "No such records." : "No records yet.", " A model makes them of closed ", make("a", { href: address(user, "segments") }, "segments"), "."), more].filter(Boolean);
 }
 
 function recordItem(record, user, address) {

@@ -1,6 +1,6 @@
 // Segments by state: why each closed, what went wrong, and another try.
 
-import { call, of, query } from "./api.js";
+import { Problem, call, of, query } from "./api.js";
 import { apart, count, field, make, moment, table } from "./dom.js";
 
 const STATES = ["open", "pending", "encoded", "failed"];
@@ -29,8 +29,9 @@ export async function showSegments({ user, options, address, say, run }) {
       await new Promise((resolve) => setTimeout(resolve, POLL));
       operation = await call(of(user, `operations/${operation.operation_id}`));
     }
-    if (operation.problem) throw new Error(operation.problem.detail);
+    if (operation.problem) throw new Problem(operation.problem.status, operation.problem);
     dispatchEvent(new HashChangeEvent("hashchange"));
+    tellDone(operation.report, say);
   }
   async function tryAgain() {
     const { retried } = await call(of(user, "segments/retry"), { method: "POST" });
@@ -40,10 +41,19 @@ export async function showSegments({ user, options, address, say, run }) {
 
   const counts = STATES.map((name) => [name, status.turns_by_state[name], name === "open" ? null : status.segments_by_state[name]]);
   return [make("h2", {}, "Segments"),
+    make("p", {}, "A segment is a stretch of a session about one matter; it stays open until the talk moves on. Consolidating has the configured model make records of each that has closed, one call a segment. Turns are found without it too."),
     table("Every turn is in one state", ["state", ">turns", ">segments"], counts.map(([name, turns, held]) => [name, String(turns), held === null ? "" : String(held)])),
     make("div", { class: "fields" }, consolidate, reckon, retry, make("label", { class: "check" }, flush, " close open segments too")), plan,
     make("div", { class: "fields" }, field("State", state)),
-    segments.length ? make("ul", { class: "cards wide" }, segments.map((segment) => segmentItem(segment, user, address))) : make("p", { class: "nothing" }, "No such segments.")];
+    segments.length ? make("ul", { class: "cards wide" }, segments.map((segment) => segmentItem(segment, user, address))) : make("p", { class: "nothing" }, options.state || options.session ? "No such segments." : "No segment has closed yet: consolidating looks where the talk moved on.")];
+}
+
+/** Say what a consolidation did, and why it ended before all was done. */
+function tellDone(report, say) {
+  if (!report) return say("It was broken off: consolidate again to go on.", { bad: true });
+  const failed = report.failed ? `, ${count(report.failed, "attempt")} failed` : "";
+  const stopped = report.stopped ? `. It stopped: ${report.stopped}` : "";
+  return say(`${count(report.encoded, "segment")} encoded, ${count(report.records, "new record")}${failed}${stopped}`, { bad: Boolean(failed || stopped) });
 }
 
 function segmentItem(segment, user, address) {
