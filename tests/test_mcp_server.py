@@ -565,7 +565,7 @@ def configurations() -> list[dict[str, Any]]:
     as_toml = [
         tomllib.loads(block)["mcp_servers"] for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     ]
-    return [servers["scrubjay"] for servers in (*as_json, *as_toml)]
+    return [server for servers in (*as_json, *as_toml) for server in servers.values()]
 
 
 def test_configurations_are_read() -> None:
