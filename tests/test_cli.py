@@ -123,6 +123,38 @@ def test_relative_dates_count_from_now(run: Callable[..., Output], sample: Path)
     assert (refused.code, "time zone" in refused.err) == (2, True)
 
 
+def test_ask_by_a_strategy(run: Callable[..., Output], sample: Path) -> None:
+    """--strategy says what evidence is looked for in; one that is none is refused with those that are."""
+    for strategy in ("chain", "planned"):
+        (found,) = run(
+            "ask", "What may Miso not eat?", "-m", sample, "--strategy", strategy, "--json"
+        ).document
+        assert found["strategy"] == strategy
+    refused = run("ask", "What may Miso not eat?", "-m", sample, "--strategy", "best")
+    assert (refused.code, "auto, chain, planned" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("SCRUBJAY_VECTOR_INDEX", ("ask",)),
+        ("SCRUBJAY_VECTOR_INDEX", ("search",)),
+        ("SCRUBJAY_RERANKER", ("ask", "--strategy", "planned")),
+    ],
+)
+def test_reading_heeds_the_environment(
+    run: Callable[..., Output],
+    sample: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    command: tuple[str, ...],
+) -> None:
+    """What the environment says of how memories are read counts for commands that read: what is none is refused."""
+    monkeypatch.setenv(name, "nosuch:x")
+    refused = run(*command, "What may Miso not eat?", "-m", sample)
+    assert (refused.code, "nosuch" in refused.err) == (2, True)
+
+
 def test_who_asks_is_named(run: Callable[..., Output], tmp_path: Path) -> None:
     """--as says whom 'my' means, in a question and in a search."""
     path = tmp_path / "two.jay"

@@ -11,12 +11,22 @@ from scrubjay.cli.options import AsJson, Asker, MemoryAddress, MemoryUser, Now, 
 
 if TYPE_CHECKING:
     from scrubjay.memory import Memory
+    from scrubjay.settings import Settings
+
+
+def settings_for_reading() -> Settings:
+    """Give the settings of the environment but for the model: nothing is asked of one."""
+    from dataclasses import replace
+
+    from scrubjay.settings import ChatSettings, Settings
+
+    return replace(Settings.from_env(), chat=ChatSettings())
 
 
 def open_for_reading(memory: str, user: str | None) -> Memory:
     from scrubjay.memory import Memory
 
-    return Memory(memory, user_id=user, create=False, read_only=True)
+    return Memory(memory, user_id=user, settings=settings_for_reading(), create=False, read_only=True)
 
 
 def open_to_answer(memory: str, user: str | None) -> Memory:
@@ -37,6 +47,12 @@ def ask(  # noqa: PLR0913 -- each is an option of the command
     ] = None,
     now: Now = None,
     asker: Asker = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="chain: turns alone; planned: and records. [default: planned where there are records]"
+        ),
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Add a table: why each turn is there.")] = False,
     answer: Annotated[
         bool, typer.Option("--answer", help="Have the model of SCRUBJAY_MODEL answer from the evidence.")
@@ -47,11 +63,11 @@ def ask(  # noqa: PLR0913 -- each is an option of the command
     moment = read_moment(now, "--now")
     if answer:
         with open_to_answer(memory, user) as opened:
-            given = opened.answer(question, max_tokens=max_tokens, now=moment, asker=asker)
+            given = opened.answer(question, strategy=strategy, max_tokens=max_tokens, now=moment, asker=asker)
         output.print_json(given.to_dict()) if as_json else output.print_answer(given, explain=explain)
         return
     with open_for_reading(memory, user) as opened:
-        evidence = opened.recall(question, max_tokens=max_tokens, now=moment, asker=asker)
+        evidence = opened.recall(question, strategy=strategy, max_tokens=max_tokens, now=moment, asker=asker)
     if as_json:
         output.print_json(evidence.to_dict(trace=True))
     else:

@@ -11,6 +11,7 @@ import typer
 
 from scrubjay.cli import output
 from scrubjay.cli.options import MemoryUser, overruled
+from scrubjay.cli.reading import settings_for_reading
 from scrubjay.errors import InputError, ScrubJayError
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def hook(
     try:
         if memory is None:
             raise InputError("say which memory: --memory FILE, or SCRUBJAY_MEMORY")
-        with Memory(memory, user_id=user) as opened:
+        with Memory(memory, user_id=user, settings=settings_for_reading()) as opened:
             sys.stdout.write(run_hook(opened, told, adding=adding))
     except ScrubJayError as error:
         output.print_note(f"scrubjay hook: {error}")
