@@ -24,6 +24,7 @@ from small_memories import EMBEDDER, PATIENCE
 from scrubjay.home import MemoryHome
 from scrubjay.llm import load_model
 from scrubjay.server import ServerSettings, create_app
+from scrubjay.server.room import come_again
 from scrubjay.settings import ChatSettings
 
 if TYPE_CHECKING:
@@ -163,6 +164,19 @@ def test_many_at_once(tmp_path: Path) -> None:
     told = {turn_id for turn_id, answer in answers.items() if answer.status_code == 200}
     assert {turn["turn_id"] for turn in turns} == told
     assert len(told) == 5
+
+
+def test_a_crowd_comes_again_one_by_one() -> None:
+    """Of a crowd that is refused at once nobody has to wait for long, and about a hundred come again in each second."""
+    again, seconds = 0.0, []
+    for _ in range(5_000):
+        again = come_again(1_000.0, after=again)
+        seconds.append(round(again - 1_000.0))
+    assert seconds[:40] == [1] * 40
+    assert seconds == sorted(seconds)
+    assert {seconds.count(second) for second in range(2, 30)} <= {99, 100, 101}
+    assert seconds[-1] == 30
+    assert come_again(2_000.0, after=again) == 2_001.0
 
 
 # --- before anything is read ---

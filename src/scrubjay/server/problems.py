@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scrubjay.datatypes import JsonValue
 
 MEDIA_TYPE = "application/problem+json"
-SOON = "1"  # seconds, of Retry-After
+SOON = 1  # seconds, of Retry-After
 BUSY = "busy"  # the code of a request that there was no room for
 STATUS: Mapping[type[errors.ScrubJayError], int] = {
     errors.InputError: 422,
@@ -94,7 +94,7 @@ def problem_of(error: errors.ScrubJayError) -> ProblemError:
     headers = {}
     if status == 503:
         wait = error.retry_after if isinstance(error, errors.ModelRateLimitError) else None
-        headers["Retry-After"] = SOON if wait is None else str(max(1, round(wait)))
+        headers["Retry-After"] = str(SOON if wait is None else max(SOON, round(wait)))
     more: dict[str, JsonValue] = {}
     if error.spent:
         more["usage"] = [usage_document(usage) for usage in error.spent]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from scrubjay.server.bounds import BULK
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 ROOMED = ("/v1/", "/mcp")  # whoever watches over the server is answered at any time
 LONG = ("/answer", "/consolidate")
-LATER = "10"  # seconds of Retry-After, where models are waited for
+LATER = 10  # seconds of Retry-After, where models are waited for
+APART = 0.01  # seconds, about what a call takes
+LATEST = 30  # seconds of Retry-After at most
 
 
 class Room:
@@ -25,6 +28,7 @@ class Room:
         self.app = app
         self._threads = threads
         self._settings = settings
+        self._again = 0.0  # when the one refused last was told to come
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith(ROOMED):
@@ -52,15 +56,22 @@ class Room:
     def _require(self, *, long: bool) -> None:
         """Raise the problem that there is no room for a request."""
         if self._threads.waiting() >= self._settings.waiting_calls:
-            raise busy(SOON)
+            now = time.monotonic()
+            self._again = come_again(now, after=self._again)
+            raise busy(round(self._again - now))
         if long and self._threads.waiting(long=True) >= self._settings.waiting_long:
             raise busy(LATER)
 
 
-def busy(seconds: str) -> ProblemError:
+def come_again(now: float, *, after: float) -> float:
+    """Give when to come again, a little after whoever was refused last: refusing a whole crowd at once takes as long as serving many."""
+    return min(max(after + APART, now + SOON), now + LATEST)
+
+
+def busy(seconds: int) -> ProblemError:
     return ProblemError(
         503,
         BUSY,
         "too many requests wait already, and nothing of this one was done: come again when Retry-After says",
-        headers={"Retry-After": seconds},
+        headers={"Retry-After": str(seconds)},
     )
