@@ -96,13 +96,17 @@ def service_of(request: Request) -> Service:
     return found
 
 
+def caller_of(request: Request) -> Caller:
+    found: Caller = request.scope["state"]["caller"]
+    return found
+
+
 async def give_service(request: Request) -> Service:
     return service_of(request)
 
 
 async def give_caller(request: Request) -> Caller:
-    caller: Caller = request.scope["state"]["caller"]
-    return caller
+    return caller_of(request)
 
 
 async def refuse_unknown(request: Request) -> None:
@@ -131,12 +135,12 @@ def decode_part(part: str) -> str:
 
 def memory_for(
     right: Right, *, create: bool = False
-) -> Callable[[ServiceGiven, CallerGiven, UserInPath], Coroutine[Any, Any, AsyncMemory]]:
+) -> Callable[[Request, UserInPath], Coroutine[Any, Any, AsyncMemory]]:
     """Make the dependency that gives a user's memory to whoever has the right."""
 
-    async def give_memory(service: ServiceGiven, caller: CallerGiven, user: UserInPath) -> AsyncMemory:
-        user_id = decode_part(user)
-        caller.require(right, user_id)
+    async def give_memory(request: Request, user: UserInPath) -> AsyncMemory:
+        service, user_id = service_of(request), decode_part(user)
+        caller_of(request).require(right, user_id)
         return AsyncMemory.of_user(service.home, user_id, create=create, threads=service.threads)
 
     return give_memory
