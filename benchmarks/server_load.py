@@ -46,6 +46,7 @@ WORDS = (
 TURNS_BEFORE = 200  # of each user, before the load begins
 ALONE = 200  # recalls by one user, to compare with
 GRACE = 30.0  # seconds for a request
+IDLE = 15.0  # after which a connection isn't used again: after 30 the server closes it
 OK = 200
 REFUSED = (429, 503)
 RECALLS = 0.8  # share of the requests
@@ -181,6 +182,7 @@ class Wire:
     def __init__(self, url: str) -> None:
         self._port = urlsplit(url).port
         self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._used = 0.0  # last
 
     async def post(self, path: str, body: Mapping[str, object]) -> Reply:
         sent = json.dumps(body).encode()
@@ -197,6 +199,7 @@ class Wire:
             writer.write(head.encode() + sent)
             told = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
             status = int(told.split(maxsplit=2)[1])
+            self._used = time.monotonic()
             wait, length = number_in(told, "retry-after"), number_in(told, "content-length")
             return Reply(status=status, wait=wait, body=await reader.readexactly(length))
 
@@ -252,12 +255,14 @@ class Connection:
 
     async def work(self, *, until: float, pause: float) -> None:
         """Ask and add until a time; with a pause, at random moments that come so far apart on average."""
-        while time.monotonic() < until:
-            if pause:
-                await asyncio.sleep(self._chance.expovariate(1 / pause))
+        wait = 0.0
+        while True:
+            wait = max(wait, self._chance.expovariate(1 / pause) if pause else 0.0)
+            if time.monotonic() + wait >= until:
+                return
+            await asyncio.sleep(wait)
             user = f"user%20{self._chance.randrange(self._users)}"
             wait = await (self.recall(user) if self._chance.random() < RECALLS else self.add(user))
-            await asyncio.sleep(min(wait, max(until - time.monotonic(), 0)))
 
     async def close(self) -> None:
         await self._wire.close()

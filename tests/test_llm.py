@@ -358,9 +358,10 @@ def test_over_http(waits: list[float]) -> None:
     assert [message["role"] for message in server.asked[0]["messages"]] == ["system", "user"]
 
 
-def test_retry_after_is_respected(waits: list[float]) -> None:
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_respected(status: int, waits: list[float]) -> None:
     """A busy provider is asked again after the seconds it named."""
-    with serve(Answer(status=429, headers={"Retry-After": "7"}), Answer(content=LISBON)) as server:
+    with serve(Answer(status=status, headers={"Retry-After": "7"}), Answer(content=LISBON)) as server:
         assert ask(server, waits).value is not None
     assert waits == [7]
 

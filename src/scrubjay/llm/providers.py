@@ -41,6 +41,7 @@ CONTEXT_TOO_LONG = ModelContextWindowExceededError
 OLLAMA_URL = "http://localhost:11434/v1"
 NO_KEY = "none"  # what a server without keys is sent: its client insists on one
 BUSY = 429
+UNAVAILABLE = 503  # with Retry-After, as our own server says it is busy
 PASSING = frozenset({408, 409, 425})  # statuses that another attempt may not get, with all from 500
 SERVER_FAULT = 500
 MODE_REFUSED = frozenset(
@@ -100,7 +101,7 @@ def map_error(error: AgentRunError | UserError, model: str) -> ModelError:
 def map_status(error: ModelHTTPError, words: str) -> ModelError:
     if isinstance(error, ModelQuotaExceededError):
         return ModelRejectedError(words)
-    if error.status_code == BUSY:
+    if error.status_code == BUSY or (error.status_code == UNAVAILABLE and error.retry_after is not None):
         return ModelRateLimitError(words, retry_after=error.retry_after)
     if error.status_code in PASSING or (
         error.status_code >= SERVER_FAULT and error.status_code not in MODE_REFUSED
