@@ -67,13 +67,14 @@ class Load:
     memory_mib: list[float] = field(default_factory=list)  # of the server, once a second
     server_seconds: float = 0.0  # of computing, of all its processes
     client_seconds: float = 0.0
+    seconds: float = 0.0  # until the last was answered
 
-    def describe(self, name: str, seconds: float) -> str:
+    def describe(self, name: str) -> str:
         count = max(len(self.recalls) + len(self.adds), 1)
         server, client = (1_000 * part / count for part in (self.server_seconds, self.client_seconds))
         steps = max(len(self.memory_mib) // MOMENTS, 1)
         return (
-            f"{name}: {count} requests in {seconds:.0f} s ({count / seconds:.0f}/s), {len(self.errors)} errors, "
+            f"{name}: {count} requests in {self.seconds:.0f} s ({count / self.seconds:.0f}/s), {len(self.errors)} errors, "
             f"{len(self.refusals)} refused after {share(self.refusals, 0.5):.1f} ms; recall p50 "
             f"{share(self.recalls, 0.5):.1f} p95 {share(self.recalls, 0.95):.1f} ms, add p50 {share(self.adds, 0.5):.1f} "
             f"p95 {share(self.adds, 0.95):.1f} ms; computing {server:.1f} ms a request, the client {client:.1f} ms; memory "
@@ -284,20 +285,23 @@ async def run_load(
     ]
     await connections[0].recall("user%200")  # when this is answered, the server has started
     load.recalls.clear()
-    until, server, client = time.monotonic() + seconds, computed_seconds(process), time.process_time()
-    working = [asyncio.create_task(one.work(until=until, pause=pause)) for one in connections]
+    started, server, client = time.monotonic(), computed_seconds(process), time.process_time()
+    working = [asyncio.create_task(one.work(until=started + seconds, pause=pause)) for one in connections]
     watching = asyncio.create_task(watch(process, load))
     if kill:
         await asyncio.sleep(seconds / 2)
         for place in processes_of(process) or [Path(str(process.pid))]:
             os.kill(int(place.name), signal.SIGKILL)
-    ended = await asyncio.gather(*working, return_exceptions=kill)
+    ended = await asyncio.gather(*working, return_exceptions=True)
+    load.seconds = time.monotonic() - started
     watching.cancel()
     for one in connections:
         await one.close()
     faults = [fault for fault in ended if isinstance(fault, BaseException)]
     if any(not isinstance(fault, OSError | EOFError) for fault in faults):
         raise ExceptionGroup("load", [fault for fault in faults if isinstance(fault, Exception)])
+    if not kill:
+        load.errors += [repr(fault) for fault in faults]
     load.server_seconds = computed_seconds(process) - server
     load.client_seconds = time.process_time() - client
     return load
@@ -374,10 +378,12 @@ def measure(folder: Path, dsn: str, plan: argparse.Namespace) -> int:
         killed = asyncio.run(run_load(process, url, plan, seconds=quick, pause=0, kill=True))
     single = share(alone.recalls, 0.5)
     print(f"one user alone: recall p50 {single:.1f} p95 {share(alone.recalls, 0.95):.1f} ms")
-    print(paced.describe(f"{plan.connections} connections at {plan.rate:.0f}/s", plan.seconds))
+    print(paced.describe(f"{plan.connections} connections at {plan.rate:.0f}/s"))
     print(f"  p95 of recall: {share(paced.recalls, 0.95) / single:.1f} times the p50 of one user alone")
-    print(fast.describe(f"{plan.connections} connections, as fast as it goes", quick))
+    print(fast.describe(f"{plan.connections} connections, as fast as it goes"))
     print(f"  p95 of recall: {share(fast.recalls, 0.95) / single:.1f} times the p50 of one user alone")
+    for error in {error[:200] for error in paced.errors + fast.errors}:
+        print(error)
     told = paced.told | fast.told | killed.told
     refused = paced.refused | fast.refused | killed.refused
     lost, stored = count_wrong(folder, dsn, told=told, refused=refused)
