@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from postgres_server import fresh_database
 from small_memories import fill, open_memory
 
@@ -15,8 +16,13 @@ if TYPE_CHECKING:
 
     from scrubjay.memory import Memory
 
-settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of the code's
-settings.load_profile("unhurried")
+settings.register_profile(  # a busy machine is no fault of the code's
+    "unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(  # what CI says of a commit is the same each time; others look for new cases
+    "repeatable", settings.get_profile("unhurried"), derandomize=True, database=None
+)
+settings.load_profile("repeatable" if os.environ.get("CI") else "unhurried")
 
 
 @pytest.fixture(params=["files", "postgres"])
