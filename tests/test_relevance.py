@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+import json
+from dataclasses import asdict, fields, replace
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -54,6 +56,15 @@ def conversations(draw: st.DrawFn) -> list[Said]:
         for session, size in enumerate(sizes)
         for position in range(size)
     ]
+
+
+def test_the_weights_are_those_of_their_record() -> None:
+    """Settings hold what the file says that was fitted, by what, to which data and under which licence."""
+    record = json.loads((files("scrubjay") / "relevance_weights.json").read_text("utf-8"))
+    settings = RelevanceSettings()
+    assert record["weights"] == asdict(settings.weights)
+    assert (record["bias"], record["rivalry"]) == (settings.bias, settings.rivalry)
+    assert {one["licence"] for one in record["data"].values()} <= {"CC0-1.0", "MIT"}
 
 
 def test_the_turn_that_answers_comes_first() -> None:

@@ -295,6 +295,8 @@ def covered_share(masks: Masks, idf: Floats) -> Floats:
 
 def weighted_sum(rows: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
     """Return rows @ weights. Not `@`: BLAS sums in an order of its own, and warns of values that it never met."""
+    if not len(weights):  # once in some hundred runs, einsum gave for these what had been in memory before
+        return np.zeros(len(rows), weights.dtype)
     product: NDArray[Real] = np.einsum("ij,j->i", rows, weights)
     return product
 
