@@ -16,7 +16,6 @@ from scrubjay.bench.diagrams import Risks, draw_reliability, draw_risks
 from scrubjay.bench.given import load_given
 from scrubjay.bench.plots import save_picture
 from scrubjay.bench.reliability import ReliabilityBin
-from scrubjay.errors import SettingsError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,12 +70,12 @@ def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_data_sets_are_given_by_name_and_path(capsys: pytest.CaptureFixture[str]) -> None:
-    """Held-out conversations are loaded apart; what isn't there is skipped and told; an unknown name is an error."""
+    """Held-out conversations are loaded apart; what isn't there is skipped and told; an unknown name ends the script."""
     sample, held_out = load_given(["sample", "locomo=nowhere.json", f"held-out={ROOT / 'datasets'}"])
     assert capsys.readouterr().err == "skipped: nowhere.json isn't there\n"
     assert (sample.name, held_out.name) == ("sample", "held-out")
     assert "zh-assistant" in {each.sample for each in held_out.samples}
-    with pytest.raises(SettingsError, match="labelled"):
+    with pytest.raises(SystemExit, match="labelled"):
         list(load_given(["unheard"]))
 
 

@@ -33,6 +33,37 @@ def test_half_a_compound_name_stays_a_word() -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
+        ("What did Mel paint?", (0,)),
+        ("Mel's painting, what is on it?", (0,)),
+        ("What did mel paint?", ()),
+        ("Mel painted what?", ()),  # the first of a sentence has a capital whatever it means
+        ("What did Me paint?", ()),
+        ("What did Caro and Mel paint?", (0, 1)),
+        ("What did Sam paint?", ()),  # Samantha or Samuel
+        ("What did Sams paint?", ()),
+        ("What did Caroline say of Mel?", (1,)),  # Mel may be somebody else
+        ("What did María sell?", (4,)),
+    ],
+)
+def test_the_beginning_of_a_name_means_whose_it_is(text: str, named: tuple[int, ...]) -> None:
+    """Mel is Melanie, where nobody is named in full, a capital shows a name, and only one speaker's begins so."""
+    speakers = ("Melanie", "Caroline", "Samantha", "Samuel", "Ana Maríaluisa Ruiz")
+    assert read(text, speakers=speakers).named == named
+
+
+def test_who_asks_may_be_told_by_the_beginning_of_a_name() -> None:
+    """The whole name comes first; one that several names begin with is nobody's."""
+    speakers = ("Samantha", "Sam", "Melanie Ruiz", "Anton", "Antonia")
+    told = {
+        name: read("What did I say?", speakers=speakers, asker=name).asker
+        for name in ("sam", "MEL", "ruiz", "Ant", "Bo")
+    }
+    assert told == {"sam": 1, "MEL": 2, "ruiz": 2, "Ant": None, "Bo": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
         ("What does Will like to eat?", (0,)),
         ("Where did Ana and May meet?", (1, 2)),
         ("Will's dog, what is it called?", (0,)),

@@ -14,13 +14,14 @@ from scrubjay.errors import QuestionError
 from scrubjay.terms import extract_terms, hash_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from scrubjay.datatypes import TimeRange, TurnTable
 
 
+LEAST_NICKNAME = 3  # letters
 LONGEST_LEAD = 16  # characters before a word that are looked at
 
 _WORD = re.compile(r"\w+")
@@ -92,27 +93,47 @@ def read_question(
     names = [name_terms(speaker) for speaker in speakers]
     is_name = [any(term in name for name in names) for term in terms]
     capitalised = capitalised_words(text)
+    named = tuple(
+        place
+        for place, (speaker, name) in enumerate(zip(speakers, names, strict=True))
+        if name.intersection(terms) or capitalised.intersection(speaker.split())
+    )
     return Question(
         text=text,
         terms=terms,
         hashes=hash_terms(terms),
         weights=np.array([0 if name else 1 for name in is_name], np.float32),
         vector=vector,
-        named=tuple(
-            place
-            for place, (speaker, name) in enumerate(zip(speakers, names, strict=True))
-            if name.intersection(terms) or capitalised.intersection(speaker.split())
-        ),
+        named=named or find_shortened(capitalised, speakers),
         asker=find_speaker(asker, speakers),
         time_range=time_range,
         cues=question_cues(text),
     )
 
 
+def find_shortened(words: Iterable[str], speakers: Sequence[str]) -> tuple[int, ...]:
+    """Return the places of those whose name a word begins, as Mel does Melanie; not where it begins several speakers'."""
+    found: set[int] = set()
+    for word in (word.casefold() for word in words if len(word) >= LEAST_NICKNAME):
+        begun = [
+            place
+            for place, speaker in enumerate(speakers)
+            if any(name.startswith(word) for name in speaker.casefold().split())
+        ]
+        found.update(begun if len(begun) == 1 else ())
+    return tuple(sorted(found))
+
+
 def find_speaker(name: str | None, speakers: Sequence[str]) -> int | None:
-    """Return the place of the speaker of this name, however its letters are cased; None where there is none."""
-    wanted = None if name is None else name.strip().casefold()
-    return next((place for place, speaker in enumerate(speakers) if speaker.casefold() == wanted), None)
+    """Return the place of the speaker of this name, or of the one whose name it begins; None where there is none.
+
+    However its letters are cased.
+    """
+    if name is None:
+        return None
+    wanted = name.strip().casefold()
+    whole = [place for place, speaker in enumerate(speakers) if speaker.casefold() == wanted]
+    return next(iter([*whole, *find_shortened([wanted], speakers)]), None)
 
 
 def require_askable(question: str, *, most: int, deadline: float | None) -> None:
