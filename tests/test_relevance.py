@@ -17,8 +17,8 @@ from scrubjay.datatypes import Role
 from scrubjay.lexical import LexicalMatch
 from scrubjay.memory import Memory
 from scrubjay.question import read_question
-from scrubjay.relevance import SIGNALS, read_channels, unpack, weigh_signals, weighted_sum
-from scrubjay.scores import relevant_rows
+from scrubjay.relevance import SIGNALS, read_channels, weigh_signals, weighted_sum
+from scrubjay.scores import relevant_rows, unpack
 from scrubjay.settings import ChainSettings, RelevanceSettings, RelevanceWeights
 
 words = st.sampled_from(

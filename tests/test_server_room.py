@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ import httpx2
 import pytest
 from models import Answer, serve
 from servers import add_spoken, listening, user_path
-from small_memories import EMBEDDER, PATIENCE
+from small_memories import EMBEDDER, PATIENCE, wait_until
 
 from scrubjay.home import MemoryHome
 from scrubjay.llm import load_model
@@ -28,7 +27,7 @@ from scrubjay.server.room import come_again
 from scrubjay.settings import ChatSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -61,7 +60,7 @@ class Small:
             return client.post(user_path("mira", "/turns"), json={"session_id": "s", "turns": [turn]})
 
     def until_waiting(self, number: int, *, long: bool = False) -> None:
-        until(lambda: self.threads.waiting(long=long) == number)
+        wait_until(lambda: self.threads.waiting(long=long) == number)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -81,13 +80,6 @@ class Small:
                 yield calls
             for call in calls:
                 assert call.result().status_code == 200
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    patient = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < patient
-        time.sleep(0.001)
 
 
 @contextmanager
@@ -153,7 +145,7 @@ def test_many_at_once(tmp_path: Path) -> None:
     with served(tmp_path, settings=settings) as small, ThreadPoolExecutor(40) as pool:
         with small.held():
             adding = {f"t{number}": pool.submit(small.add, f"t{number}") for number in range(40)}
-            until(lambda: sum(added.done() for added in adding.values()) == 35)
+            wait_until(lambda: sum(added.done() for added in adding.values()) == 35)
             small.until_waiting(4)
         answers = {turn_id: added.result() for turn_id, added in adding.items()}
         for answer in answers.values():
@@ -213,7 +205,7 @@ def until_under_way(small: Small, number: int) -> None:
     """Wait until so many requests are told as under way, the one that asks among them."""
     told = f"scrubjay_http_requests_under_way {number}.0"
     with small.client() as client:
-        until(lambda: told in client.get("/metrics").text)
+        wait_until(lambda: told in client.get("/metrics").text)
 
 
 def test_what_was_let_in_is_not_broken_off(small: Small) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from scrubjay.cues import FLAG_QUESTION
 from scrubjay.datatypes import Purpose
+from scrubjay.scores import MASK_BITS, unpack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Rows = NDArray[np.intp]
 
-MASK_BITS = 64
 LEAST_WEIGHT = 1e-12
 
 
@@ -41,9 +41,8 @@ class Beside:
 def weigh_terms(channels: Channels, rows: Rows) -> Floats:
     """Give of each turn what every term of the question that it holds counts, (n, terms); all terms together count 1."""
     idf = channels.idf[:MASK_BITS].astype(np.float64)
-    places = np.arange(len(idf), dtype=np.uint64)
-    bits = (channels.covered[rows][:, None] >> places) & np.uint64(1)
-    weighed: Floats = bits.astype(np.float64) * (idf / max(float(idf.sum()), LEAST_WEIGHT))
+    held = unpack(channels.covered[rows], len(idf))
+    weighed: Floats = held * (idf / max(float(idf.sum()), LEAST_WEIGHT))
     return weighed
 
 

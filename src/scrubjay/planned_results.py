@@ -12,6 +12,7 @@ from scrubjay.context import RecordItem
 from scrubjay.datatypes import ChannelScore, LinkKind
 from scrubjay.evidence import RecordLink
 from scrubjay.results import rank_scores
+from scrubjay.scores import MASK_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from scrubjay.datatypes import Record, Turn
     from scrubjay.planned import Chosen
     from scrubjay.selection import Pick
-
-MASK_BITS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

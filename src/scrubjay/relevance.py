@@ -15,7 +15,7 @@ import numpy as np
 
 from scrubjay.cues import FLAG_QUESTION, FLAG_TIME, turn_flags
 from scrubjay.datatypes import ROLES, Role
-from scrubjay.scores import Channels, TurnScores
+from scrubjay.scores import MASK_BITS, Channels, TurnScores, pack, unpack
 from scrubjay.settings import RelevanceWeights
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ SIGNALS = tuple(weight.name for weight in fields(RelevanceWeights))
 
 weights_of = attrgetter(*SIGNALS)
 
-MASK_BITS = 64
 SECONDS_A_DAY = 86_400
 TINY = 1e-9
 MACHINES = tuple(ROLES.index(role) for role in (Role.ASSISTANT, Role.TOOL, Role.SYSTEM))
@@ -295,18 +294,7 @@ def covered_share(masks: Masks, idf: Floats) -> Floats:
 
 def weighted_sum(rows: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
     """Return rows @ weights. Not `@`: BLAS sums in an order of its own, and warns of values that it never met."""
-    if not len(weights):  # once in some hundred runs, einsum gave for these what had been in memory before
+    if not len(weights):  # einsum was once seen to give something else than zeros for these
         return np.zeros(len(rows), weights.dtype)
     product: NDArray[Real] = np.einsum("ij,j->i", rows, weights)
     return product
-
-
-def pack(marks: NDArray[np.bool_]) -> np.uint64:
-    """Return the mask that has the bits of the marked terms."""
-    return np.uint64(sum(1 << place for place in np.flatnonzero(marks[:MASK_BITS]).tolist()))
-
-
-def unpack(masks: Masks, terms: int) -> Floats:
-    """Return masks as rows of 0 and 1, a column a term."""
-    places = np.arange(min(terms, MASK_BITS), dtype=np.uint64)
-    return ((masks[:, None] >> places) & np.uint64(1)).astype(np.float32)

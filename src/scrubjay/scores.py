@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from scrubjay.settings import ChainSettings
 
+MASK_BITS = 64  # terms of a question that a mask of them can hold; the others are in none
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Channels:
@@ -39,3 +41,14 @@ def relevant_rows(scores: TurnScores, settings: ChainSettings) -> NDArray[np.int
         return scores.order[:0]
     likely = scores.relevance[scores.order] >= settings.least_relevance
     return scores.order[: np.count_nonzero(likely)]
+
+
+def pack(marks: NDArray[np.bool_]) -> np.uint64:
+    """Return the mask that has the bits of the marked terms."""
+    return np.uint64(sum(1 << place for place in np.flatnonzero(marks[:MASK_BITS]).tolist()))
+
+
+def unpack(masks: NDArray[np.uint64], terms: int) -> NDArray[np.float32]:
+    """Return masks as rows of 0 and 1, a column a term."""
+    places = np.arange(min(terms, MASK_BITS), dtype=np.uint64)
+    return ((masks[:, None] >> places) & np.uint64(1)).astype(np.float32)
